@@ -25,8 +25,11 @@ VERDICT_PASS, VERDICT_EMPTY = 1, 2
 
 CELL_EMPTY = 1
 
-#: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
-UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
+#: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
+UNIT_CELL, UNIT_BINARIES = 0, 1
+
+#: The outcome of a creation that left something to store.
+OUTCOME_KEPT = 0
 
 #: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
 OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "named")
@@ -232,17 +235,6 @@ class Recorded(Value):
     wait_ns: int
 
 
-class Attested(Value):
-    """What vkGetPipelineBinaryDataKHR gave to the program, in this run or in an earlier one. ``digest`` is the XXH3-128
-    of the data, ``global_key`` the XXH3-64 of the driver's global key. ``stale``: read under another identity."""
-
-    digest: bytes
-    global_key: int
-    key: bytes
-    size: int
-    stale: bool
-
-
 class Cell(Value):
     """What creating one pipeline added to an empty VkPipelineCache, or the pipeline's binaries, depending on ``unit``
     (docs/internals/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
@@ -282,19 +274,14 @@ class Activity(Value):
 class DeviceState(Value):
     """The outcome of a plan. ``carrier`` is the one in force.
 
-    ``binaries``: pipelineBinaries is enabled, by the program or by the layer. ``driver_cache_off``: the driver's own
-    cache is switched off.
-
     ``reads_store``: the layer has read the device's folder of the store, with ``stored_cells`` pipelines, and watches
     for crashes. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the verdict
     by which the layer is off, or 0. ``records_state``: what the program creates is recorded. ``run_name``: of the run
     that the layer has begun to record; empty if it has not.
     """
 
-    binaries: bool
     cache_control: bool
     carrier: int
-    driver_cache_off: bool
     feedback: bool
     off_by: int
     reads_store: bool

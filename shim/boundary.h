@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 34
+#define PYLAYER_BOUNDARY_VERSION 35
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -80,20 +80,19 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_USED = 4,     /* request: cache; the program read the data. Event: the driver failed on it */
     PYLAYER_MSG_CELL = 5,           /* event: cell */
     PYLAYER_MSG_STATE = 6,          /* event: state */
-    PYLAYER_MSG_BINARY_READ = 7,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
-    /* request: the program passes data of binaries. Policy hands over what it read of them in earlier runs. */
-    PYLAYER_MSG_BINARIES_PASSED = 8,
-    PYLAYER_MSG_STORE_DAMAGED = 9, /* event: file; the layer could not use all of it */
+    PYLAYER_MSG_ADMIT_BINARY = 7,   /* request: cache, of a binary's data -> verdict: empty if another driver gave it */
+    PYLAYER_MSG_STORE_DAMAGED = 8,  /* event: file; the layer could not use all of it */
     /* request: vkDestroyDevice waits, or exit(), without a device. Event: vkCreateDevice failed after its plan */
-    PYLAYER_MSG_FLUSH = 10,
+    PYLAYER_MSG_FLUSH = 9,
 };
 
-/* Whether policy must decide if a rule skips this process. The layer decides where it can
- * (shim/layer/instance/skip.c). */
+/* Whether a rule skips this process. The layer decides that where it can (shim/layer/instance/skip.c). If not, there is a
+ * policy file but no usable copy of it, and policy decides, after it has written one. */
 enum PylayerSkip {
-    PYLAYER_SKIP_NO = 0,           /* no: the layer has decided */
-    PYLAYER_SKIP_ASK = 1,          /* yes: no built-in rule skips it, but a rule of the policy file may */
-    PYLAYER_SKIP_ASK_BUILT_IN = 2, /* yes: a built-in rule skips it, unless the policy file says otherwise */
+    PYLAYER_SKIP_NO = 0,
+    PYLAYER_SKIP_YES = 1,
+    PYLAYER_SKIP_ASK = 2,          /* no built-in rule skips it, but a rule of the policy file may */
+    PYLAYER_SKIP_ASK_BUILT_IN = 3, /* a built-in rule skips it, unless the policy file says otherwise */
 };
 
 /* What one vkCreateInstance says about the program. Strings are UTF-8, cut at the array's end. */
@@ -141,22 +140,20 @@ typedef struct PylayerPlan {
     uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
     uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
     uint8_t merge_moves;      /* vkMergePipelineCaches takes entries out of its sources */
-    uint8_t tell_creations;   /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    uint8_t record_state;     /* send STATE messages, what pipelines are made of, in runs that record */
+    uint8_t
+        tell_creations; /* also send CELL messages for creations with nothing to keep, of which they report the outcome */
+    uint8_t record_state; /* send STATE messages, what pipelines are made of, in runs that record */
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;          /* PylayerCarrier in force */
-    uint8_t cache_control;    /* enabled, by the application or by the layer */
-    uint8_t feedback;         /* VkPipelineCreationFeedback can be asked for */
-    uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
-    uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
-    uint8_t reads_store;      /* the layer has read the device's folder, obeys a decision and watches for crashes */
-    uint8_t needs_nothing;    /* policy may see to the device later */
-    uint8_t records_state;    /* STATE messages follow */
-    uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
-    uint64_t stored_cells;    /* with reads_store: how many there are */
-    uint8_t off_by;           /* the type of the verdict by which the layer is off; 0: it is on */
+    uint8_t carrier;       /* PylayerCarrier in force */
+    uint8_t cache_control; /* enabled, by the application or by the layer */
+    uint8_t feedback;      /* VkPipelineCreationFeedback can be asked for */
+    uint8_t reads_store;   /* the layer has read the device's folder, obeys a decision and watches for crashes */
+    uint8_t records_state; /* STATE messages follow */
+    uint8_t used_recently; /* with reads_store: a run said within a day what it used */
+    uint64_t stored_cells; /* with reads_store: how many there are */
+    uint8_t off_by;        /* the type of the verdict by which the layer is off; 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -169,8 +166,6 @@ typedef struct PylayerCacheInfo {
     uint32_t header_size; /* of what was given, the bytes copied to header[]; less than its size if data_size is */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all data; zero if there is none */
-    uint64_t sketch_size;                 /* ADMIT_CACHE: of the data. Owned by the message */
-    const uint8_t *sketch;
 } PylayerCacheInfo;
 
 enum PylayerVerdict {
@@ -180,14 +175,14 @@ enum PylayerVerdict {
 };
 
 enum PylayerCellFlags {
-    PYLAYER_CELL_EMPTY = 1, /* the driver put nothing into the cell, or finds nothing in its data; data is NULL */
+    PYLAYER_CELL_EMPTY =
+        1, /* the driver put nothing into the cell, or finds nothing in its data: the message has none */
 };
 
 /* What the data of a PylayerCell is. */
 enum PylayerUnit {
     PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
     PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/internals/format.md, 'Binaries' */
-    PYLAYER_UNIT_NONE = 2,     /* no data: the message only reports the outcome of the creation and how long it took */
 };
 
 /* The outcome of a creation that left nothing to keep. */
@@ -216,12 +211,10 @@ typedef struct PylayerShader {
 
 /* What the creation of one pipeline added to a fresh VkPipelineCache, or the pipeline's binaries. */
 typedef struct PylayerCell {
-    uint8_t unit;        /* PylayerUnit */
-    uint8_t kind;        /* PylayerPipelineKind */
-    uint8_t flags;       /* PylayerCellFlags */
-    uint64_t size;       /* bytes of data */
-    uint64_t create_ns;  /* duration of the vkCreate*Pipelines call that compiled it */
-    const uint8_t *data; /* owned by the message */
+    uint8_t unit;       /* PylayerUnit */
+    uint8_t kind;       /* PylayerPipelineKind */
+    uint8_t flags;      /* PylayerCellFlags */
+    uint64_t create_ns; /* duration of the vkCreate*Pipelines call that compiled it */
     /* A hash of what the pipeline's create info says, the same in every process. 0: unknown. It is approximate: it
      * tells which stored records are still in use and never decides what is correct. */
     uint64_t fingerprint;
@@ -231,7 +224,8 @@ typedef struct PylayerCell {
     uint32_t thread;    /* gettid() of the thread that called */
     uint32_t pipelines; /* number that create_ns covers, if it is not 1 */
     uint32_t stages;    /* VkShaderStageFlags; of a linked pipeline, without its libraries' stages */
-    uint8_t outcome;    /* PylayerOutcome, for PYLAYER_UNIT_NONE */
+    uint8_t
+        outcome; /* PylayerOutcome. If it is not KEPT, there is no data: the message reports it, and how long it took */
     char entry_point[PYLAYER_ENTRY_POINT_BYTES]; /* of the last stage: UTF-8, cut at the array's end */
     PylayerShader shaders[PYLAYER_SHADERS];      /* the first stages */
 } PylayerCell;
@@ -257,19 +251,7 @@ typedef struct PylayerState {
      * neither. */
     uint64_t fingerprint;
     uint64_t wait_ns; /* how long its creation took */
-    uint64_t size;
-    const uint8_t *data; /* owned by the message */
 } PylayerState;
-
-/* What vkGetPipelineBinaryDataKHR gave to the application, in this run or, for load_attested, in an earlier one. */
-typedef struct PylayerAttested {
-    uint32_t key_size; /* VkPipelineBinaryKeyKHR */
-    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its data */
-    uint8_t stale;                        /* read under another identity: useless here */
-    uint64_t size;                        /* bytes of its data */
-    uint64_t global_key;                  /* under which it was read (shim/layer/binaries/binaries.h) */
-} PylayerAttested;
 
 typedef struct PylayerMessage {
     int32_t type;     /* PylayerMessageType */
@@ -280,18 +262,20 @@ typedef struct PylayerMessage {
         PylayerDeviceCreated created;
         PylayerCacheInfo cache;
         PylayerCell cell;
-        PylayerAttested binary;
         PylayerState state;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
-    uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */
+    const uint8_t
+        *data;     /* CELL: see PylayerUnit. STATE: the object. ADMIT_CACHE: the data's sketch. Owned by the message */
+    uint64_t size; /* its bytes */
+    uint8_t skip;  /* PylayerSkip, for PLAN_DEVICE */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: answer, not kept with the plan: with record_state, this run records. */
     uint8_t record_now;
     /* PLAN_DEVICE: the device uses the plan of a stored decision already, so nobody waits for an answer. */
     uint8_t kept;
     uint8_t decision_key[PYLAYER_DIGEST_BYTES]; /* PLAN_DEVICE: of the decision to keep; zero: keep none */
-    int32_t verdict;                            /* ADMIT_CACHE: the answer, zeroed when sent */
+    int32_t verdict;                            /* ADMIT_CACHE, ADMIT_BINARY: the answer, zeroed when sent */
 } PylayerMessage;
 
 /*
@@ -439,9 +423,8 @@ typedef struct PylayerActivity {
 typedef struct PylayerShim {
     uint32_t boundary_version;
 
-    /* Returns the next message, or NULL after timeout_ns. Negative: there is no limit, but NULL also means that a
-     * pipeline was created, which may send no message. Cells wait up to 20 ms so that
-     * policy takes them in batches; any other message ends that wait at once. */
+    /* Returns the next message, or NULL after timeout_ns (negative: there is no limit), or if none will come any more. Cells
+     * wait up to 20 ms so that policy takes them in batches; any other message ends that wait at once. */
     PylayerMessage *(*next)(int64_t timeout_ns);
     /* Wakes the sender of a request. Returns -1 if the sender no longer waits. */
     int32_t (*answer)(PylayerMessage *message);
@@ -451,12 +434,9 @@ typedef struct PylayerShim {
     /* Reads the device's folder, obeys the decision, and makes the crash sentinel. Call it while the program waits in
      * DEVICE_CREATED, or later for a device that keeps nothing. Fills in what is in force then. */
     int32_t (*open_store)(uint64_t device, const PylayerDecision *decision, PylayerDeviceCreated *out);
-    /* Copies the digests of what the application read of its binaries. Returns how many it took. */
-    int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
-    int32_t (*counters)(uint64_t device, PylayerCounters *out);
-    int32_t (*activity)(uint64_t device, PylayerActivity *out);
+    int32_t (*counters)(uint64_t device, PylayerCounters *out, PylayerActivity *activity);
     /* Writes at most capacity frames that were presented since the last call. Returns how many, and adds to *lost those
      * for which the ring had no room. */
     int64_t (*frames)(uint64_t device, PylayerFrame *out, uint64_t capacity, uint64_t *lost);
@@ -468,8 +448,6 @@ typedef struct PylayerShim {
                           uint8_t *out, uint64_t capacity);
     /* Returns the program's name as rules use it (program_name.h), valid for ever. NULL: no memory. */
     const char *(*executable)(void);
-    /* Returns a variable of the program's environment as environment_get (process.h) does; NULL if it is not set. */
-    const char *(*environment)(const char *name);
     /* Returns 0 if a line of this level would not be written. */
     int32_t (*log_wanted)(int32_t level);
     void (*log)(int32_t level, const char *text);

@@ -69,7 +69,6 @@ JOURNAL = Kind(_STORE + ".journal", _PIPELINES + " appended", magic=b"JRNL", cou
 CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL", counted="journals")
 PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK", counted="packs")
 ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="attestation_files")
-BINARIES = Kind(_STORE + ".binaries", _WHOLE + " appended", magic=b"ABIN", counted="attestation_files")
 VERDICT = Kind(_STORE + ".verdict", "synced verified", magic=b"VRDT")
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")
 TEMPORARY = Kind("<name>.<maker>.tmp")

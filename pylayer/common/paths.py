@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import posix
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _WRITABLE_BY_GROUP, _WRITABLE_BY_ALL = 0o020, 0o002  # stat.S_IWGRP, stat.S_IWOTH
 _STICKY = 0o1000  # stat.S_ISVTX
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
@@ -18,15 +14,12 @@ _DIRECTORY_TYPE, _LINK = 0o040000, 0o120000  # stat.S_IFDIR, stat.S_IFLNK
 _DIRECTORY = posix.O_PATH | posix.O_DIRECTORY | posix.O_CLOEXEC
 
 
-def _process_environment(name: str, default: str) -> str:
+def getenv(name: str, default: str) -> str:
+    """Looks up an environment variable. In a program's process these are the program's, as they were at its first
+    vkCreateInstance."""
     import os
 
     return os.environ.get(name, default)
-
-
-#: Looks up an environment variable. In a program's process the host replaces this by the layer's function, which knows
-#: the program's own environment.
-getenv: Callable[[str, str], str] = _process_environment
 
 
 class UntrustedDirectory(OSError):

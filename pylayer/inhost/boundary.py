@@ -10,7 +10,6 @@ from .._policy import ffi, lib
 from ..store.frames import Present
 from ..values import (
     Activity,
-    Attested,
     CacheData,
     Cell,
     Decision,
@@ -23,7 +22,7 @@ from ..values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from ..values import Value
@@ -36,8 +35,7 @@ ADMIT_CACHE = lib.PYLAYER_MSG_ADMIT_CACHE
 CACHE_USED = lib.PYLAYER_MSG_CACHE_USED
 CELL = lib.PYLAYER_MSG_CELL
 STATE = lib.PYLAYER_MSG_STATE
-BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
-BINARIES_PASSED = lib.PYLAYER_MSG_BINARIES_PASSED
+ADMIT_BINARY = lib.PYLAYER_MSG_ADMIT_BINARY
 STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
 FLUSH = lib.PYLAYER_MSG_FLUSH
 
@@ -134,7 +132,7 @@ class Message:
         _shim.answer(self._c)
 
     def cache_data(self) -> CacheData:
-        """Returns what ADMIT_CACHE or CACHE_USED says of data."""
+        """Returns what ADMIT_CACHE, CACHE_USED or ADMIT_BINARY says of data."""
         c = self._c.cache
         return _plain(
             CacheData,
@@ -142,7 +140,7 @@ class Message:
             damage="",
             header=bytes(ffi.buffer(c.header, c.header_size)),
             history="unknown",
-            sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
+            sketch=bytes(self._data),
         )
 
     def answer_verdict(self, verdict: int) -> bool:
@@ -150,29 +148,26 @@ class Message:
         self._c.verdict = verdict
         return bool(_shim.answer(self._c) == 0)
 
+    @property
+    def _data(self) -> memoryview:
+        """A view of the memory that the message owns."""
+        return memoryview(ffi.buffer(self._c.data, self._c.size)) if self._c.data else memoryview(b"")
+
     def cell(self) -> Cell:
         """Returns the cell of CELL. ``data`` is a view of the message's memory."""
         c = self._c.cell
-        data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
         shaders = tuple(
             [(one.stage, one.code, _text(one.name)) for one in c.shaders if one.stage or one.name[0] != b"\0"]
         )
-        return _plain(Cell, c, data=data, shaders=shaders)
-
-    def binary_read(self) -> Attested:
-        """Returns the binary of BINARY_READ."""
-        c = self._c.binary
-        return _plain(Attested, c, key=bytes(ffi.buffer(c.key, c.key_size)))
+        return _plain(Cell, c, data=self._data, shaders=shaders)
 
     def recorded(self) -> Recorded:
         """Returns the object of STATE. ``data`` is a view of the message's memory."""
-        c = self._c.state
-        return _plain(Recorded, c, data=memoryview(ffi.buffer(c.data, c.size)) if c.data else memoryview(b""))
+        return _plain(Recorded, self._c.state, data=self._data)
 
 
 def next_message(timeout_ns: int) -> Message | None:
-    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout. A negative one has no limit, but None
-    also means that a pipeline was created, which may send no message."""
+    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout. A negative one has no limit."""
     c = _shim.next(timeout_ns)
     return Message(c) if c else None
 
@@ -205,39 +200,17 @@ def open_store(device: int, decision: Decision) -> DeviceState | None:
     return _plain(DeviceState, out) if _shim.open_store(device, _decision(decision), out) == 0 else None
 
 
-def load_attested(device: int, attested: Sequence[Attested]) -> int:
-    """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies binaries that the program read
-    in earlier runs. Returns how many the layer took, or -1 if the device is gone."""
-    array = ffi.new("PylayerAttested[]", len(attested))
-    for c, one in zip(array, attested, strict=True):
-        c.key_size = len(one.key)
-        ffi.memmove(c.key, one.key, len(one.key))
-        ffi.memmove(c.digest, one.digest, len(one.digest))
-        c.stale = one.stale
-        c.size = one.size
-        c.global_key = one.global_key
-    return int(_shim.load_attested(device, array, len(attested)))
-
-
 def switch_off(device: int) -> None:
     """int32_t switch_off(uint64_t device): from now on the device runs as if the layer were not there."""
     _shim.switch_off(device)
 
 
-def counters(device: int) -> dict[str, int] | None:
-    """int32_t counters(uint64_t, PylayerCounters *): returns None if the device is gone."""
-    out = ffi.new("PylayerCounters *")
-    if _shim.counters(device, out) != 0:
+def counters(device: int) -> tuple[dict[str, int], Activity] | None:
+    """int32_t counters(uint64_t, PylayerCounters *, PylayerActivity *): returns None if the device is gone."""
+    out, activity = ffi.new("PylayerCounters *"), ffi.new("PylayerActivity *")
+    if _shim.counters(device, out, activity) != 0:
         return None
-    return {name: getattr(out, name) for name in COUNTER_NAMES}
-
-
-def activity(device: int) -> Activity | None:
-    """int32_t activity(uint64_t, PylayerActivity *): returns None if the device is gone."""
-    out = ffi.new("PylayerActivity *")
-    if _shim.activity(device, out) != 0:
-        return None
-    return _plain(Activity, out)
+    return {name: getattr(out, name) for name in COUNTER_NAMES}, _plain(Activity, activity)
 
 
 def frames(device: int) -> tuple[list[Present], int]:
@@ -281,12 +254,6 @@ def executable() -> str:
     none."""
     name = _shim.executable()
     return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
-
-
-def environment(name: str, default: str = "") -> str:
-    """const char *environment(const char *): returns a variable of the program's environment, or ``default``."""
-    value = _shim.environment(name.encode())
-    return ffi.string(value).decode("utf-8", "surrogateescape") if value else default
 
 
 def log_wanted(level: int) -> bool:

@@ -57,11 +57,6 @@ class Device:
         return self.settings["application_caches"] in ("attest", "strict", "report")
 
     @property
-    def checks_binaries(self) -> bool:
-        """Whether the layer compares the program's own pipeline binaries with what the program read."""
-        return self.checks_data and self.facts.binaries_requested
-
-    @property
     def keeps(self) -> bool:
         """Whether the carrier in force stores pipelines and uses stored ones."""
         return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP

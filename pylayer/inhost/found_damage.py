@@ -66,7 +66,7 @@ class FoundDamage:
         once."""
         new = [what for what in damage if what.outcome != "unreadable" or self._writer.is_first(what.detail)]
         for what in new[:NAMED_DAMAGE]:
-            pipelines = not what.path.endswith((file_kinds.ATTEST, file_kinds.BINARIES))
+            pipelines = not what.path.endswith(file_kinds.ATTEST)
             after = "; what it holds is compiled again" if what.outcome == "unreadable" and pipelines else ""
             self._device.log(LOG_WARN, f"not used: {what}{after}")
         if len(new) > NAMED_DAMAGE:

@@ -22,7 +22,7 @@ from ..values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
-    UNIT_NONE,
+    OUTCOME_KEPT,
     VERDICT_EMPTY,
 )
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .user_class import UserClass
 
-#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer stats`.
+#: A cache hit sends no message. While the counters change, policy reads them this often, for the timeline.
 STATISTICS_INTERVAL_NS = 1_000_000_000
 #: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
 #: program is never quiet, policy writes statistics at this interval.
@@ -293,11 +293,11 @@ class Host:
             "the program gets an empty cache",
         )
 
-    def binaries_passed(self, message: boundary.Message) -> None:
-        """BINARIES_PASSED: the program waits until the layer knows what it read of its binaries in earlier runs."""
+    def admit_binary(self, message: boundary.Message) -> None:
+        """ADMIT_BINARY: refuses the data of a binary that the program read from another driver."""
         session = self.sessions.get(message.device)
-        if session is not None:
-            session.binaries.load()
+        if session is not None and session.caches.history(message.cache_data()) == "stale":
+            message.answer_verdict(VERDICT_EMPTY)
 
     def store_damaged(self, message: boundary.Message) -> None:
         """STORE_DAMAGED: the layer could not use all of a file that it reads itself."""
@@ -326,7 +326,6 @@ class Host:
             if session is not None:
                 writes = {
                     boundary.CELL: session.write_pipelines,
-                    boundary.BINARY_READ: session.binaries.write,
                     boundary.STATE: session.recording.write,
                 }
                 for type, pieces in parts.items():
@@ -348,18 +347,17 @@ class Host:
     ) -> None:
         """Adds the pieces to write of a message that brings data, and the view of its memory."""
         brought = getattr(message, BRINGS_DATA[message.type])()
-        if message.type != boundary.BINARY_READ and isinstance(brought.data, memoryview):
+        if isinstance(brought.data, memoryview):
             views.append(brought.data)
         if message.type == boundary.CELL:
             parts += self._new_of_cell(brought, session)
         else:
-            part = session.binaries if message.type == boundary.BINARY_READ else session.recording
-            parts += part.new(brought)
+            parts += session.recording.new(brought)
 
     def _new_of_cell(self, cell: Cell, session: DeviceSession) -> list[bytes | memoryview]:
         new: list[bytes | memoryview] = []
         try:
-            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
+            if cell.outcome == OUTCOME_KEPT and self._ask("keep_cell", cell, session.program, session.settings):
                 new = session.pipelines.new(cell)
         finally:
             session.run_log.creation(cell, len(cell.data) if new else 0)
@@ -492,8 +490,6 @@ class Host:
                     message = None
             if not boundary.is_open():
                 return
-            if waited_in_vain and timeout < 0 and self.sessions:  # a pipeline was created
-                self._dirty, self._settled = True, False
             busy = False
             maintaining = self._maintaining
             if message is None and maintaining is not None and maintaining.has_work:
@@ -507,14 +503,14 @@ class Host:
 
 
 #: The methods of ``Message`` that return what a message with data to store brings. ``HANDLERS`` has the other messages.
-BRINGS_DATA = {boundary.CELL: "cell", boundary.BINARY_READ: "binary_read", boundary.STATE: "recorded"}
+BRINGS_DATA = {boundary.CELL: "cell", boundary.STATE: "recorded"}
 HANDLERS = {
     boundary.PLAN_DEVICE: Host.plan_device,
     boundary.DEVICE_CREATED: Host.device_created,
     boundary.ADMIT_CACHE: Host.admit_cache,
     boundary.STORE_DAMAGED: Host.store_damaged,
     boundary.CACHE_USED: Host.cache_used,
-    boundary.BINARIES_PASSED: Host.binaries_passed,
+    boundary.ADMIT_BINARY: Host.admit_binary,
     boundary.FLUSH: Host.flush,
 }
 
@@ -524,7 +520,6 @@ def prepare() -> Callable[[], None]:
     The shim calls this once, on that thread."""
     sys.stdout = LogStream(LOG_INFO, boundary.log)
     sys.stderr = LogStream(LOG_WARN, boundary.log)
-    paths.getenv = boundary.environment
     _thread.stack_size(THREAD_STACK_BYTES)
     host = Host()
     host.configure()

@@ -19,7 +19,7 @@ DEVICES = 64
 
 
 def _adds_to_store(session: DeviceSession) -> bool:
-    adds = session.plan.carrier in CARRIERS_THAT_KEEP or session.remembers_caches or session.checks_binaries
+    adds = session.plan.carrier in CARRIERS_THAT_KEEP or session.remembers_caches
     return adds and not session.read_only
 
 

@@ -15,13 +15,13 @@ from ..common.file_kinds import LIVE
 from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, RunFile
-from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell
+from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_KEPT, OUTCOME_NAMES, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..values import DeviceFacts, DeviceState, Program
+    from ..values import Activity, DeviceFacts, DeviceState, Program
     from .device import Device
 
 #: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
@@ -45,7 +45,7 @@ OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "
 
 def _outcome(cell: Cell) -> str:
     """Returns one of ``timeline.OUTCOMES``, or ``named``."""
-    if cell.unit == UNIT_NONE:
+    if cell.outcome != OUTCOME_KEPT:
         return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
 
@@ -154,14 +154,13 @@ class RunLog:
         self._ended = time.time()
         self._file.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
 
-    def _look(self, counters: dict[str, int]) -> None:
+    def _look(self, counters: dict[str, int], activity: Activity | None) -> None:
         """Turns what C counted since the last call into events."""
         now = time.monotonic_ns()
         start, took = self._looked_ns, now - self._looked_ns
         self._looked_ns = now
         if self._closed:
             return
-        activity = self._device.commands.activity(self._device.serial)
         if activity is not None:
             for kind, hits in enumerate(activity.kind_hits):
                 if not hits:
@@ -189,10 +188,10 @@ class RunLog:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
+    def write(self, totals: dict[str, Any], counters: dict[str, int], activity: Activity | None, folder: str) -> bool:
         """Appends what changed, and what happened, to the run's file. Returns whether more changed than frames.
         ``folder``: the path of the identity's folder, whose size is recorded. Raises OSError."""
-        self._look(counters)
+        self._look(counters, activity)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
         failed = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..store import chunk, decisions, sentinel, verdict_files
 from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
 from ..values import CARRIER_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN, Decision
-from .application_binaries import ApplicationBinaries
 from .application_caches import ApplicationCaches
 from .device import Device
 from .found_damage import FoundDamage
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..store.reader import Record
-    from ..values import DeviceFacts, Plan, Program
+    from ..values import Activity, DeviceFacts, Plan, Program
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
 WARNINGS = {
@@ -61,12 +60,12 @@ class DeviceSession(Device):
         self.maintained_at: int | None = None
         self.run_log = RunLog(self, root or "")
         self._totals: dict[str, int] = {}
+        self.activity: Activity | None = None
         self._warned: set[str] = set()
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
         self.found = FoundDamage(self, self.writer)
         self.caches = ApplicationCaches(self, self.found.say)
-        self.binaries = ApplicationBinaries(self, self.writer, self.found.say)
         self.pipelines = Pipelines(self, self.writer, self.learning)
         self.recording = Recording(self, state_mib << 20, self.found.say)
 
@@ -171,9 +170,8 @@ class DeviceSession(Device):
 
     def read_counters(self) -> dict[str, int]:
         """Returns the device's totals, or the last known ones if the device is gone."""
-        totals = self.commands.counters(self.serial)
-        if totals is not None:
-            self._totals = totals
+        now = self.commands.counters(self.serial)
+        self._totals, self.activity = now or (self._totals, None)
         return self._totals
 
     @property
@@ -210,7 +208,7 @@ class DeviceSession(Device):
         if self.folder is None or self.state is None or not self._totals:
             return False
         try:
-            return self.run_log.write(self._run_totals(), self._totals, self.folder.path)
+            return self.run_log.write(self._run_totals(), self._totals, self.activity, self.folder.path)
         except OSError as error:
             if self.read_only:
                 return False
@@ -221,9 +219,8 @@ class DeviceSession(Device):
 
     def judge(self, ended: bool = False) -> None:
         """Judges what the run has shown about the driver so far."""
-        doing = self.commands.activity(self.serial)
-        if doing is not None and self._totals:
-            self.learning.settle(self._totals, doing.kind_hits, ended)
+        if self.activity is not None:
+            self.learning.settle(self._totals, self.activity.kind_hits, ended)
         self.learning.tell_ends()
         self.recording.settle()
 
@@ -235,5 +232,4 @@ class DeviceSession(Device):
         self.writer.close()
         self.recording.close()
         self.run_log.close()
-        self.binaries.close()
         self.writer.wait()

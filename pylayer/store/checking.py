@@ -10,7 +10,7 @@ from ..common import outcomes
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
-from . import binaries, binary_history, chunk, fold, format, state
+from . import binaries, chunk, fold, format, state
 from .format import Damage, Refused
 from .reader import Part, Reader
 
@@ -103,8 +103,6 @@ def check_file(
 
 def problem(record: Record, data: memoryview) -> str:
     """Returns why nothing writes a record with this data, whose hash is valid; empty text if it may be written."""
-    if record.magic == format.APPLICATION_BINARY and binary_history.parse(data) is None:
-        return "no binary of an application"
     return fold.problem(record, data)
 
 

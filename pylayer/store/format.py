@@ -28,24 +28,24 @@ VERSION = 3
 
 #: Kinds of files, as their headers name them.
 JOURNAL, PACK, RUN_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.RUN.magic
-APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
+VERDICT_FILE = file_kinds.VERDICT.magic
 #: Of journals and packs of state that an earlier build wrote.
 EARLIER_STATE_FILE = b"STAT"
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
 #: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
-#: state. ATST has the digest of a cache's data that an application read, ABIN that of a pipeline binary. USED has
+#: state. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
 #: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
 #: OBJT, CRTD, FAIL and IDNT are state (state.py).
 CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
-CHUNK, BINARIES, APPLICATION_BINARY = b"CHNK", b"BINR", b"ABIN"
+CHUNK, BINARIES = b"CHNK", b"BINR"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
 OBJECT, CREATED, FAILED, IDENTIFIED = b"OBJT", b"CRTD", b"FAIL", b"IDNT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
-    *(CELL, CHUNK, BINARIES, NOTE, ATTEST, APPLICATION_BINARY, USED, EVENTS, FRAMES, VERDICTS),
+    *(CELL, CHUNK, BINARIES, NOTE, ATTEST, USED, EVENTS, FRAMES, VERDICTS),
     *(OBJECT, CREATED, FAILED, IDENTIFIED, TABLE),
 )
 #: Kinds of files whose header has the length of the file.

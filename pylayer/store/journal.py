@@ -12,7 +12,6 @@ import os
 import time
 
 from ..common import file_kinds, owner
-from ..common.file_kinds import Kind
 from ..common.files import append_all, create_temporary, remove, write_all
 from ..common.paths import open_in_store
 from . import format
@@ -41,14 +40,12 @@ class Journal:
         folder: Folder,
         program: int,
         application: str = "",
-        kind: Kind = file_kinds.JOURNAL,
         syncer: Syncer | None = None,
     ) -> None:
         self.path: str | None = None
         self._folder = folder
         self._program = program
         self._application = application
-        self._kind = kind
         self._syncer = syncer
         self._is_open = False
         self._salt = 0
@@ -72,12 +69,12 @@ class Journal:
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
         self._folder.prepare()
-        path = self._folder.new_path(self._program, self._kind)
+        path = self._folder.new_path(self._program, OPEN)
         fd, temporary = create_temporary(path)
         try:
             try:
                 salt = format.new_salt()
-                names = (self._kind.magic, self._folder.identity, self._program, self._application)
+                names = (OPEN.magic, self._folder.identity, self._program, self._application)
                 head = format.file_header(*names, salt=salt)
                 size = write_all(fd, [head, *format.seal(parts, salt)])
                 status = os.fstat(fd)

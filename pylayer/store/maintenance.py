@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree
-from . import binary_history, bounds, cache_history, fold, journal, runs, state
+from . import bounds, cache_history, fold, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -84,8 +84,6 @@ def tidy(
     for _ in cache_history.compact(folder):
         if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
             yield
-    if not at_exit:
-        yield from binary_history.compact(folder)
     journal.close_ended_journals(folder, None)
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     for program in folder.programs():

@@ -1,8 +1,8 @@
 /*
  * isolation.c - replaces functions that change or read state of the whole process, for the private libpython.
  *
- * shim/policy/private_python.py renames these symbols in the copy of libpython: sigaction to pylayer_sigaction and so
- * on. So it does not matter what a policy class imports or calls. Without this, `import signal` replaces a default
+ * shim/policy/private_python.py says which function is called for which in the copy of libpython: pylayer_sigaction for
+ * sigaction and so on. So it does not matter what a policy class imports or calls. Without this, `import signal` replaces a default
  * SIGINT handler, `import time` makes the C library read TZ before the program has set it, os.environ is read while
  * the program changes it, and os._exit or a fatal error of Python ends the program.
  */
@@ -41,23 +41,12 @@ REPLACEMENT char *pylayer_getenv(const char *name)
     return NULL;
 }
 
-/* os.environ keeps what a policy class sets. The program's environment stays unchanged. */
-REPLACEMENT int pylayer_setenv(const char *name, const char *value, int overwrite)
-{
-    (void)name;
-    (void)value;
-    (void)overwrite;
-    return 0;
-}
-
-REPLACEMENT int pylayer_unsetenv(const char *name)
-{
-    (void)name;
-    return 0;
-}
-
-/* Python 3.15 and later call it for os.environ.clear(). */
-REPLACEMENT int pylayer_clearenv(void)
+/*
+ * setenv, unsetenv, clearenv: os.environ keeps what a policy class sets, and the program's environment stays unchanged.
+ * tzset: the first time zone function called, gmtime_r and timegm among them, makes the C library read TZ and keep it, and
+ * programs set TZ before their own first use. So policy has only UTC, computed here.
+ */
+REPLACEMENT int pylayer_nothing(void)
 {
     return 0;
 }
@@ -89,12 +78,6 @@ REPLACEMENT int pylayer_sigaction(int number, const struct sigaction *action, st
     return sigaction(number, action, previous);
 }
 
-/* The first time zone function called, gmtime_r and timegm among them, makes the C library read TZ and keep it.
- * Programs set TZ before their own first use. So policy has only UTC, computed here. */
-REPLACEMENT void pylayer_tzset(void)
-{
-}
-
 #define DAY_SECONDS 86400
 
 /* Returns the days from 1970 to the first of March of a year. Years begin there, so that leap days come last. */
@@ -104,7 +87,7 @@ static int64_t days_before_march(int64_t year)
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 - 719468;
 }
 
-REPLACEMENT struct tm *pylayer_gmtime_r(const time_t *when, struct tm *out)
+REPLACEMENT struct tm *pylayer_utc(const time_t *when, struct tm *out)
 {
     int64_t days = *when / DAY_SECONDS, seconds = *when % DAY_SECONDS;
     if (seconds < 0) {
@@ -137,18 +120,13 @@ REPLACEMENT struct tm *pylayer_gmtime_r(const time_t *when, struct tm *out)
     return out;
 }
 
-REPLACEMENT struct tm *pylayer_localtime_r(const time_t *when, struct tm *out)
-{
-    return pylayer_gmtime_r(when, out);
-}
-
 REPLACEMENT time_t pylayer_mktime(struct tm *when)
 {
     int64_t months = (int64_t)when->tm_year * 12 + when->tm_mon - 2; /* from March of 1900 */
     int64_t year = months >= 0 ? months / 12 : (months - 11) / 12, month = months - year * 12;
     int64_t days = days_before_march(1900 + year) + (153 * month + 2) / 5 + when->tm_mday - 1;
     time_t seconds = days * DAY_SECONDS + when->tm_hour * 3600LL + when->tm_min * 60LL + when->tm_sec;
-    return pylayer_gmtime_r(&seconds, when) ? seconds : -1;
+    return pylayer_utc(&seconds, when) ? seconds : -1;
 }
 
 /* Ends policy but not the program. This thread holds the GIL for ever, so no other Python thread runs on. It does
@@ -164,11 +142,6 @@ static _Noreturn void end_policy(int status)
 }
 
 REPLACEMENT _Noreturn void pylayer_exit(int status)
-{
-    end_policy(status);
-}
-
-REPLACEMENT _Noreturn void pylayer__exit(int status)
 {
     end_policy(status);
 }

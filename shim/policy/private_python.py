@@ -33,12 +33,15 @@ VERSION = sysconfig.get_config_var("py_version_short")
 SONAME = f"libpylayer-python{VERSION}.so.1.0"
 PRIVATE_LIBRARY = BUILD / "lib" / SONAME
 
-#: Functions and data of the C library that are the whole process's. In the copy they have names of our own, and
-#: isolation.c has what is called instead.
-REPLACED = (
-    *("environ", "__environ", "getenv", "setenv", "unsetenv", "clearenv", "sigaction", "dlopen"),
-    *("tzset", "gmtime_r", "localtime_r", "mktime", "exit", "_exit", "abort"),
-)
+#: Functions and data of the C library that are the whole process's. In the copy they have other names, with pylayer_
+#: before them, and isolation.c has what is called instead.
+REPLACED = {
+    **dict.fromkeys(("environ", "__environ"), "environ"),
+    **dict.fromkeys(("setenv", "unsetenv", "clearenv", "tzset"), "nothing"),
+    **dict.fromkeys(("gmtime_r", "localtime_r"), "utc"),
+    **dict.fromkeys(("exit", "_exit"), "exit"),
+    **{name: name for name in ("getenv", "sigaction", "dlopen", "mktime", "abort")},
+}
 
 # What runs in the program's process besides the standard library and this package.
 PACKAGES = ["_cffi_backend", "xxhash", "yaml"]
@@ -177,7 +180,7 @@ def make() -> Path:
     shutil.copyfile(python.library, PRIVATE_LIBRARY)
     patch(PRIVATE_LIBRARY, "--set-soname", SONAME, "--remove-rpath")
     names = BUILD / "names"
-    names.write_text("".join(f"{name} pylayer_{name.replace('__environ', 'environ')}\n" for name in REPLACED))
+    names.write_text("".join(f"{name} pylayer_{ours}\n" for name, ours in REPLACED.items()))
     patch(PRIVATE_LIBRARY, "--rename-dynamic-symbols", str(names))
     names.unlink()
     for module in sorted(Path(python.dynload).glob("*.so")):

@@ -11,10 +11,10 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
 from cli.test_store_transfer import Forger, refused
 from cli.user import User
-from unit.things import binaries, binary_read, record
+from unit.things import binaries, record
 
 from pylayer.common.identity import program_id
-from pylayer.store import binary_history, format, portable
+from pylayer.store import format, portable
 
 
 def of_pipeline(number: int, **fields: int) -> bytes:
@@ -23,20 +23,15 @@ def of_pipeline(number: int, **fields: int) -> bytes:
     return record(binaries(b"%d" % number * 200, b"second"), format.BINARIES, **values)
 
 
-def own_binary(data: bytes) -> bytes:
-    """Returns a record of what a program read out of a binary of its own."""
-    return b"".join(binary_history.record_parts(binary_read(data)))
-
-
 @pytest.fixture
 def store(user: User) -> Store:
-    """A program with cells and binaries in a pack and a journal, and with binaries of its own."""
+    """A program with cells and binaries in a pack and a journal, and with what it read of its own."""
     store = Store(user.store, IDENTITY)
     store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
     store.pack()
     store.journal(GAME, of_pipeline(200), of_pipeline(201))
     store.journal(TOOL, of_pipeline(300))
-    store.file(".binaries", GAME, own_binary(b"one"), own_binary(b"two"))
+    store.file(".attest", GAME, record(format.KNOWN.pack(bytes(16), 9, stores.NOW, 0, 0), format.ATTEST))
     return store
 
 
@@ -87,7 +82,7 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     list(work.steps(str(root)))
     elsewhere = Store(root, IDENTITY)
     assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
-    assert elsewhere.files("*.binaries") == []
+    assert elsewhere.files("*.attest") == []
     again = portable.Import(str(path))
     list(again.steps(str(root)))
     assert (again.result.pipelines, again.result.known) == (0, 32)
@@ -101,7 +96,6 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
         (format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
         (format.CELL, stores.cell_data(1), {"flags": 8}, "of an unknown kind"),
         (format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
-        (format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
     ],
 )
 def test_forged_binaries(tmp_path: Path, magic: bytes, data: bytes, fields: dict[str, int], reason: str) -> None:

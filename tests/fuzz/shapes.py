@@ -20,7 +20,7 @@ from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import binary_history, cache_history, format, pack, recency, timeline
+from pylayer.store import cache_history, format, pack, recency, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
@@ -201,11 +201,9 @@ def mutate_store(rng: random.Random, seed: bytes) -> bytes:
 
 def some_record(rng: random.Random) -> bytes:
     """A record of a kind that is worth meeting."""
-    kind = rng.randrange(16)
+    kind = rng.randrange(15)
     if kind == 14:
         return record(mutate_binaries(rng, binaries(b"one", b"two" * 9)), format.BINARIES, kind=rng.randrange(4))
-    if kind == 15:
-        return record(mutate_binaries(rng, own_binary(b"its data")), format.APPLICATION_BINARY)
     if kind == 0:
         return header_over(rng.choice(format.MAGICS), rng.choice(HOSTILE), rng.choice(HOSTILE))
     if kind == 1:
@@ -226,15 +224,8 @@ def some_record(rng: random.Random) -> bytes:
 # ---- pipeline binaries -------------------------------------------------------------------------------
 
 
-def own_binary(data: bytes | None, key: bytes = b"its key") -> bytes:
-    """The data of an ABIN record."""
-    content = data or b""
-    digest = xxhash.xxh3_128_digest(content)
-    return binary_history.HEAD.pack(len(key), data is not None, len(content), key, digest) + content
-
-
 def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
-    """The data of a BINR or ABIN record with numbers that lie, and pieces gone or twice."""
+    """The data of a BINR record with numbers that lie, and pieces gone or twice."""
     data = bytearray(seed)
     for _ in range(rng.choice((1, 1, 2, 3))):
         kind = rng.randrange(6)
@@ -355,7 +346,6 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(b"".join(cache_history.Known(bytes([n]) * 16, 100 + n, n, n & 5).parts()) for n in range(6))
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
-    own = [record(own_binary(data), format.APPLICATION_BINARY) for data in (b"data", b"more" * 9, None)]
     packs = {
         "pack": pack_bytes([bytes([n]) * 90 for n in range(6)]),
         "pack-small": pack_bytes([b"one", b"", b"two" * 40]),
@@ -387,8 +377,6 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "pack": packs,
         "fold": {**packs, **journals},
         "attest": {"attest": journal_bytes(attest, kind=file_kinds.ATTEST.magic)},
-        "own-binaries": {"file": journal_bytes(*own, kind=format.APPLICATION_BINARIES_FILE)},
-        "own-binary": {"with-data": own_binary(b"its data"), "without": own_binary(None)},
         "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},

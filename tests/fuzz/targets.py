@@ -27,7 +27,6 @@ from pylayer.common import cache_header, compiled, config, file_kinds, flat, out
 from pylayer.common.file_kinds import FileName
 from pylayer.store import (
     binaries,
-    binary_history,
     cache_history,
     fold,
     format,
@@ -387,43 +386,6 @@ def structures(data: bytes) -> None:
     require(again + content == data, "other bytes than its parts")
 
 
-def own_binary(data: bytes) -> None:
-    """binary_history.parse: what it finds is exactly the record's bytes."""
-    found = binary_history.parse(data)
-    if found is None:
-        return
-    content = data[binary_history.HEAD.size :]
-    require(not content or xxhash.xxh3_128_digest(content) == found.digest, "data that does not match its digest")
-    again = binary_history.HEAD.pack(len(found.key), bool(content), found.size, found.key, found.digest)
-    require(again + content == data or not found.size, "other bytes than its parts")
-    require(not content or len(content) == found.size, "another size")
-
-
-def own_binaries(data: bytes) -> None:
-    """What a program read of its binaries, of which the input is a file under this identity and one under another."""
-    root = os.path.join(Place.root(), "own")
-    other = Folder(root, shapes.OTHER_IDENTITY)
-    place = Folder(root, shapes.IDENTITY)
-    good = shapes.journal_bytes(
-        record(shapes.own_binary(b"good", b"a good key"), format.APPLICATION_BINARY),
-        kind=format.APPLICATION_BINARIES_FILE,
-    )
-    for which in (place, other):
-        which.prepare()
-        base = os.path.relpath(which.path, Place.root())
-        write(f"{base}/{7:016x}-0002-b.binaries", data)
-    write(f"{os.path.relpath(place.path, Place.root())}/{7:016x}-0001-a.binaries", good)
-    known = binary_history.BinaryHistory(place, 7, "")
-    found = []
-    for batch in known.load():
-        for one in batch:
-            require(0 < len(one.key) <= 32 and len(one.digest) == 16, "a key or digest of another size")
-            found.append((one.key, one.digest))
-    require((b"a good key", xxhash.xxh3_128_digest(b"good")) in found, "the good binary is gone")
-    linear_work(len(data), 2)
-    check_damage(known.damage, len(data))
-
-
 def notes(data: bytes) -> None:
     """USED and VRDT records' data."""
     known = verdicts.Verdicts()
@@ -630,8 +592,6 @@ TARGETS = {
     "pack": Target(packs, shapes.mutate_store, 8, "store"),
     "fold": Target(folds, shapes.mutate_store, 200, "store"),
     "attest": Target(attestations, shapes.mutate_store, 10, "store"),
-    "own-binaries": Target(own_binaries, shapes.mutate_store, 10, "store"),
-    "own-binary": Target(own_binary, shapes.mutate_binaries, 1),
     "binaries": Target(structures, shapes.mutate_binaries, 1),
     "notes": Target(notes, _flat, 1),
     "flat": Target(flat_text, _flat, 1, "flat", MEMORY_OF_TEXT),

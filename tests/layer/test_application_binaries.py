@@ -80,6 +80,27 @@ def test_program_with_an_archive(scripted: ScriptedDriver, tmp_path: Path, carri
     assert (tmp_path / "archive").read_bytes() == first
 
 
+def test_known_binaries_need_no_interpreter(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """A program that brings and reads what it read before compiles nothing, and nobody opens policy's library."""
+    archive = ["--archive", tmp_path / "archive"]
+    scripted.settings(record_state=False)
+    for _ in range(2):
+        scripted.application(*archive)
+    scripted.application(*archive, LD_DEBUG="files", LD_DEBUG_OUTPUT=tmp_path / "opened")
+    opened = "".join(path.read_text() for path in tmp_path.glob("opened.*"))
+    assert "/libVkLayer_pylayer" in opened and "/_policy." not in opened
+    assert scripted.world.last()["binaries_attested"] == count_of(tmp_path / "archive")
+
+
+def test_stale_binaries_of_another_driver_are_refused(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """Binaries that the program read from a driver with another identity are refused, once policy was asked."""
+    archive = ["--archive", tmp_path / "archive"]
+    scripted.application(*archive)
+    result = scripted.application(*archive, "--any-global-key", script="driver-version=77")
+    assert (result["import_failed"], result["import_result"]) == (12, REFUSED)
+    assert scripted.world.last()["binaries_stale"] == count_of(tmp_path / "archive")
+
+
 def test_program_calls_reach_the_driver_as_made(scripted: ScriptedDriver, tmp_path: Path) -> None:
     """The driver creates, imports and releases the same as without the layer. The layer only reads more."""
     for _ in range(2):

@@ -95,7 +95,7 @@ def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
     """While a hook blocks, compiled pipelines wait in the queue. Those that do not fit are dropped and counted."""
     body = (
         "import time; from pylayer.inhost import boundary\n"
-        "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
+        "        while boundary.counters(1)[0]['events_dropped'] == 0: time.sleep(0.01)\n        return True"
     )
     environment = write_policy(scripted.world, keep_cell=body)
     payload = 8 << 20

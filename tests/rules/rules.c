@@ -9,7 +9,7 @@
  *    o PATH -                                   1 or 0: whether open_own_file opens it
  *    i DIRECTORY NAME                           whether open_in_store does
  *    r PATH -, d PATH -                         is_own_root, is_own_directory
- *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: SkipDecision by a compiled copy (BUILT_IN: "1" or "")
+ *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: enum PylayerSkip by a compiled copy (BUILT_IN: "1" or "")
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/process/digest.c"
@@ -78,7 +78,7 @@ static void print_name(const Bytes *executable, const Bytes *command_line, const
     printf("\n");
 }
 
-static SkipDecision decide_by(const Bytes *parts)
+static enum PylayerSkip decide_by(const Bytes *parts)
 {
     SkipProgram program;
     for (size_t i = 0; i < SKIP_CONDITIONS; i++) {

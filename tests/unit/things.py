@@ -17,7 +17,6 @@ from pylayer.store.format import Damage
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record, Scan
 from pylayer.values import (
-    Attested,
     CacheData,
     DeviceFacts,
     Program,
@@ -58,18 +57,6 @@ def program(**changes: Any) -> Program:
         "executable": "stutter",
     }
     return Program(**{**values, **changes})
-
-
-def binary_read(data: bytes = b"a binary", key: bytes = b"its key", **changes: Any) -> Attested:
-    """Returns what a program read out of a pipeline binary."""
-    values: dict[str, Any] = {
-        "digest": xxhash.xxh3_128_digest(data),
-        "global_key": 1,
-        "key": key,
-        "size": len(data),
-        "stale": False,
-    }
-    return Attested(**{**values, **changes})
 
 
 def binaries(*data: bytes, key: bytes = b"a pipeline's key", global_key: int = 1) -> bytes:

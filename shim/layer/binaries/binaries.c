@@ -9,8 +9,6 @@ void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *cr
     binaries->run = run;
     binaries->crash = crash;
     pthread_mutex_init(&binaries->index_mutex, NULL);
-    shared_map_open(&binaries->history);
-    pthread_mutex_init(&binaries->asking, NULL);
 }
 
 uint64_t binaries_global_key(Binaries *binaries)
@@ -32,6 +30,4 @@ void binaries_close(Binaries *binaries)
 {
     binary_index_close(binaries);
     pthread_mutex_destroy(&binaries->index_mutex);
-    shared_map_close(&binaries->history);
-    pthread_mutex_destroy(&binaries->asking);
 }

@@ -2,6 +2,7 @@
 #ifndef PYLAYER_BINARIES_H
 #define PYLAYER_BINARIES_H
 
+#include "caches/caches.h"
 #include "crash/crash.h"
 #include "driver/driver.h"
 #include "process/number_map.h"
@@ -56,10 +57,6 @@ typedef struct Binaries {
     pthread_mutex_t index_mutex; /* guards the index: the BinaryEntry that was added last, by its key's hash */
     NumberMap index;
     uint64_t index_bytes; /* of all entries that are not evicted */
-
-    SharedMap history; /* binary_history.c */
-    pthread_mutex_t asking;
-    bool asked; /* policy has handed over what it knows of the history, or was given the time; under `asking` */
 } Binaries;
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
@@ -97,10 +94,11 @@ void stored_binaries_read(Binaries *binaries, Store *store);
 
 enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
-/* Notes what was read. binaries_global_key was called before. Returns true if it was not known before. */
-bool binary_history_add(Binaries *binaries, const PylayerAttested *attested);
+/* Notes what was read. */
+void binary_history_note(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key, const void *data,
+                         size_t size);
 /* Compares data that an application brings with what is known under its key. */
-enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
+enum BinaryOutcome binary_history_judge(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data);
 
 /* ---- binary_record.c: the binaries of one pipeline as bytes ----------------------------------------- */

@@ -3,46 +3,56 @@
  * Data that the application brings back is compared with it, because drivers execute altered binaries without reporting
  * an error (RADV took 641 of 942 and crashed in 301, measured).
  *
- * The history is a set of hashes: of each key that was read, and of each key with the data's digest. Several contents may be
- * known under one key: RADV's keys of ray-tracing binaries collide.
+ * Known is the digest of each key with its data, and of each key with the driver's global key, as the data of the
+ * application's caches is (cache_history.c). Several contents may be known under one key: RADV's keys of ray-tracing
+ * binaries collide.
  */
+#include <string.h>
+
 #include "binaries/binaries.h"
 
-#define MAX_KNOWN (2u << 20)
+typedef struct Digests {
+    uint8_t content[PYLAYER_DIGEST_BYTES]; /* of the key and the data */
+    uint8_t name[PYLAYER_DIGEST_BYTES];    /* of the key and the global key */
+} Digests;
 
-/* digest: NULL for the key alone. stale: it was read under another identity or global key. */
-static uint64_t number_of(const uint8_t *key, uint32_t key_size, bool stale, const uint8_t *digest)
+/* Returns false if the key is not valid. */
+static bool describe(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size, Digests *out)
 {
-    uint64_t number = digest64(key, key_size, stale);
-    if (digest)
-        number = digest64(digest, PYLAYER_DIGEST_BYTES, number);
-    return number ? number : 1; /* the map has no key 0 */
-}
-
-bool binary_history_add(Binaries *binaries, const PylayerAttested *attested)
-{
-    if (attested->key_size == 0 || attested->key_size > PYLAYER_BINARY_KEY_BYTES)
+    struct {
+        uint8_t key[PYLAYER_BINARY_KEY_BYTES], data[PYLAYER_DIGEST_BYTES];
+        uint64_t key_size, global_key;
+    } facts = {.key_size = key->keySize, .global_key = binaries_global_key(binaries)};
+    if (key->keySize == 0 || key->keySize > sizeof facts.key)
         return false;
-    bool stale = attested->stale || attested->global_key != atomic_load(&binaries->global_key);
-    uint64_t whole = number_of(attested->key, attested->key_size, stale, attested->digest);
-    if (shared_map_find(&binaries->history, whole))
-        return false;
-    shared_map_put(&binaries->history, whole, 1, MAX_KNOWN);
-    shared_map_put(&binaries->history, number_of(attested->key, attested->key_size, stale, NULL), 1, MAX_KNOWN);
+    memcpy(facts.key, key->key, key->keySize);
+    digest128(&facts, sizeof facts, out->name);
+    facts.global_key = 0;
+    digest128(data, size, facts.data);
+    digest128(&facts, sizeof facts, out->content);
     return true;
 }
 
-enum BinaryOutcome binary_history_judge(Binaries *binaries, const VkPipelineBinaryKeyKHR *key,
+void binary_history_note(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key, const void *data,
+                         size_t size)
+{
+    Digests digests;
+    if (!describe(binaries, key, data, size, &digests))
+        return;
+    own_data_note(caches, digests.content, size, NULL);
+    own_data_note(caches, digests.name, size, NULL);
+}
+
+enum BinaryOutcome binary_history_judge(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data)
 {
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-    if (key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
+    Digests digests;
+    if (!describe(binaries, key, data->pData, data->dataSize, &digests))
         return BINARY_UNKNOWN;
-    digest128(data->pData, data->dataSize, digest);
-    if (shared_map_find(&binaries->history, number_of(key->key, key->keySize, false, digest)))
-        return BINARY_ATTESTED;
-    if (shared_map_find(&binaries->history, number_of(key->key, key->keySize, false, NULL)))
+    bool has_name = cache_history_has(caches, digests.name);
+    if (cache_history_has(caches, digests.content))
+        return has_name ? BINARY_ATTESTED : BINARY_STALE;
+    if (has_name)
         return BINARY_ALTERED;
-    bool stale = shared_map_find(&binaries->history, number_of(key->key, key->keySize, true, NULL));
-    return stale ? BINARY_STALE : BINARY_UNKNOWN;
+    return own_data_is_of_another_driver(caches, digests.content, data->dataSize) ? BINARY_STALE : BINARY_UNKNOWN;
 }

@@ -150,7 +150,8 @@ static bool append(const Caches *caches, History *history, RecordHeader record, 
     return written;
 }
 
-void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data)
+void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, bool passed,
+                        const void *data)
 {
     static struct {
         KnownRecord known;
@@ -162,12 +163,12 @@ void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTE
     pthread_mutex_lock(&mutex);
     History *history = history_locked(caches);
     bool writes = history && !caches->store->kept.sentinel_outside && history->bytes <= MANY_BYTES;
-    if (writes && !has(history, digest, !data)) {
-        body.known = (KnownRecord){.size = size, .time = record.last_used, .flags = data ? 0 : HISTORY_PASSED};
+    if (writes && !has(history, digest, passed)) {
+        body.known = (KnownRecord){.size = size, .time = record.last_used, .flags = passed ? HISTORY_PASSED : 0};
         memcpy(body.known.digest, digest, sizeof body.known.digest);
         record.size += data ? sketch_write(body.sketch, data, size) : 0;
         if (append(caches, history, record, &body))
-            add(history, digest, !data);
+            add(history, digest, passed);
     }
     pthread_mutex_unlock(&mutex);
     cancellation_restore(cancellation);

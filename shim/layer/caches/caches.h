@@ -100,6 +100,12 @@ void own_data_passed(Caches *caches, const OwnData *data);
 void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result);
 /* The program has read this data of a cache: it is known from now on. */
 void own_data_read(Caches *caches, const void *data, size_t size);
+/* The same for data with this digest. data: as for cache_history_note. */
+void own_data_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data);
+/* Has policy open the store, if it does so only now, as for a device that keeps nothing. */
+void own_data_open(Caches *caches);
+/* Returns true if the program read this data of a binary under another identity. */
+bool own_data_is_of_another_driver(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size);
 
 /* ---- sketch.c: recognising a damaged copy --------------------------------------------------------- */
 
@@ -114,8 +120,10 @@ size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *data, uint
 
 /* Returns true if the data is known. Where the plan is strict or only reports, data that merely passed is not. */
 bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Records that the program read this data, or passed it if `data` is NULL. Does nothing if the store is read-only. */
-void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data);
+/* Records that the program read this data, or only passed it. data: its damaged copies are recognized; NULL: they are not.
+ * Does nothing if the store is read-only. */
+void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, bool passed,
+                        const void *data);
 
 /* ---- cells.c: the layer's merged VkPipelineCache and the cells that go into it --------------------------- */
 

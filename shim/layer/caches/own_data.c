@@ -26,21 +26,47 @@ static bool ask(Caches *caches, PylayerMessage *message, bool *spent)
 
 /* ---- data that the program reads --------------------------------------------------------------- */
 
+static enum PylayerVerdict ask_about(Caches *caches, enum PylayerMessageType type,
+                                     const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+{
+    bool spent;
+    enum PylayerVerdict verdict = PYLAYER_VERDICT_NONE;
+    PylayerMessage *message = message_new(type, caches->run->serial);
+    if (!message)
+        return verdict;
+    message->cache.data_size = size;
+    memcpy(message->cache.digest, digest, sizeof message->cache.digest);
+    if (ask(caches, message, &spent))
+        verdict = message->verdict;
+    message_done(message);
+    return verdict;
+}
+
+void own_data_open(Caches *caches)
+{
+    static const uint8_t none[PYLAYER_DIGEST_BYTES];
+    if (caches->run->plan.remember_caches && !atomic_load(&caches->store->stored.open))
+        ask_about(caches, PYLAYER_MSG_CACHE_USED, none, 0);
+}
+
+void own_data_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, const void *data)
+{
+    own_data_open(caches);
+    if (blocks_data(caches->crash, digest))
+        ask_about(caches, PYLAYER_MSG_CACHE_USED, digest, size);
+    cache_history_note(caches, digest, size, false, data);
+}
+
 void own_data_read(Caches *caches, const void *data, size_t size)
 {
-    PylayerCacheInfo read = {.data_size = size};
-    digest128(data, size, read.digest);
-    /* For a device that keeps nothing policy opens the store, when a message first needs policy. */
-    bool opens = caches->run->plan.remember_caches && !atomic_load(&caches->store->stored.open), spent;
-    PylayerMessage *message = opens || blocks_data(caches->crash, read.digest)
-                                  ? message_new(PYLAYER_MSG_CACHE_USED, caches->run->serial)
-                                  : NULL;
-    if (message) {
-        message->cache = read;
-        ask(caches, message, &spent);
-    }
-    message_done(message);
-    cache_history_note(caches, read.digest, size, data);
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    digest128(data, size, digest);
+    own_data_note(caches, digest, size, data);
+}
+
+bool own_data_is_of_another_driver(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+{
+    return ask_about(caches, PYLAYER_MSG_ADMIT_BINARY, digest, size) == PYLAYER_VERDICT_EMPTY;
 }
 
 /* ---- data that the program passes -------------------------------------------------------------- */
@@ -69,8 +95,8 @@ static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo 
     uint8_t *sketch = message && info->pInitialData ? malloc(PYLAYER_SKETCH_BYTES) : NULL;
     if (!sketch)
         return; /* no damage is recognised */
-    message->cache.sketch_size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
-    message->cache.sketch = sketch;
+    message->size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
+    message->data = sketch;
 }
 
 /* Once the time for answers is spent, all data passes, except with strict_caches, and is known in the next run. If
@@ -81,7 +107,7 @@ static bool policy_refuses(Caches *caches, OwnData *data)
     PylayerMessage *message = describe(caches, PYLAYER_MSG_ADMIT_CACHE, data);
     add_sketch(message, data->info);
     if (plan->report_caches) {
-        mailbox_post(message, QUEUE_BYTES);
+        mailbox_post(message, true, QUEUE_BYTES);
         return false;
     }
     enum PylayerVerdict verdict = plan->strict_caches ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
@@ -115,7 +141,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkP
 void own_data_passed(Caches *caches, const OwnData *data)
 {
     if (data->passes && data->id)
-        cache_history_note(caches, data->digest, data->info->initialDataSize, NULL);
+        cache_history_note(caches, data->digest, data->info->initialDataSize, true, NULL);
 }
 
 void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result)
@@ -123,5 +149,5 @@ void own_data_tell_failed(Caches *caches, const OwnData *data, VkResult result)
     PylayerMessage *message = describe(caches, PYLAYER_MSG_CACHE_USED, data);
     if (message)
         message->cache.result = result;
-    mailbox_post(message, QUEUE_BYTES);
+    mailbox_post(message, true, QUEUE_BYTES);
 }

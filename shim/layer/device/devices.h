@@ -28,7 +28,7 @@ void devices_end_commands(bool written);
  * must look into the folder first. Afterwards the layer may be off for the device, as Run::carrier says. Store::found:
  * zeros, or what policy found. */
 bool device_open_store(Device *device);
-/* Returns what is in force. Without needs_nothing. */
+/* Returns what is in force. */
 PylayerDeviceCreated device_state(const Device *device);
 
 #endif

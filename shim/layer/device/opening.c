@@ -32,8 +32,6 @@ PylayerDeviceCreated device_state(const Device *device)
         .carrier = (uint8_t)atomic_load(&device->run.carrier),
         .cache_control = device->driver.cache_control,
         .feedback = device->driver.feedback,
-        .binaries = device->binaries.enabled,
-        .driver_cache_off = device->binaries.driver_cache_off,
         .reads_store = atomic_load(&device->store.stored.open),
         .records_state = device->state.on,
         .used_recently = device->store.found.used_recently,

@@ -6,7 +6,6 @@
 
 #include "device/device.h"
 #include "driver/dispatch.h"
-#include "mailbox/mailbox.h"
 #include "process/process.h"
 
 static Device *find_device(VkDevice handle)
@@ -16,25 +15,11 @@ static Device *find_device(VkDevice handle)
 
 /* ---- data -------------------------------------------------------------------------------------- */
 
-/* Has policy hand over what the program read in earlier runs, once, when the first data comes. */
-static void learn_history(Binaries *binaries)
-{
-    pthread_mutex_lock(&binaries->asking);
-    if (!binaries->asked) {
-        binaries_global_key(binaries);
-        PylayerMessage *message = message_new(PYLAYER_MSG_BINARIES_PASSED, binaries->run->serial);
-        mailbox_request(message, ANSWER_WAIT_NS);
-        message_done(message);
-        binaries->asked = true;
-    }
-    pthread_mutex_unlock(&binaries->asking);
-}
-
 /* Returns true if the driver may get this data. */
-static bool admit(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const VkPipelineBinaryDataKHR *data)
+static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, const VkPipelineBinaryDataKHR *data)
 {
-    PylayerCounters *totals = &counters_of(binaries->run)->totals;
-    enum BinaryOutcome outcome = binary_history_judge(binaries, key, data);
+    PylayerCounters *totals = &counters_of(&device->run)->totals;
+    enum BinaryOutcome outcome = binary_history_judge(&device->binaries, &device->caches, key, data);
     count(&totals->application_binaries, 1);
     count(&totals->binaries_attested, outcome == BINARY_ATTESTED);
     count(&totals->binaries_stale, outcome == BINARY_STALE);
@@ -53,10 +38,10 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
         return VK_SUCCESS;
     }
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
-    learn_history(&device->binaries);
+    own_data_open(&device->caches);
     uint32_t refused = 0;
     for (uint32_t i = 0; i < room; i++)
-        refused += !admit(&device->binaries, &from->pPipelineBinaryKeys[i], &from->pPipelineBinaryData[i]);
+        refused += !admit(device, &from->pPipelineBinaryKeys[i], &from->pPipelineBinaryData[i]);
     count(&counters_of(&device->run)->totals.binaries_refused, refused);
     memset(out->pPipelineBinaries, 0, room * sizeof *out->pPipelineBinaries);
     out->pipelineBinaryCount = room;
@@ -109,22 +94,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
     return device->driver.create_pipeline_binaries(handle, info, allocator, out);
 }
 
-static void tell_read(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
-{
-    PylayerAttested attested = {.key_size = key->keySize, .size = size, .global_key = binaries_global_key(binaries)};
-    if (key->keySize == 0 || key->keySize > sizeof attested.key)
-        return;
-    memcpy(attested.key, key->key, key->keySize);
-    digest128(data, size, attested.digest);
-    if (!binary_history_add(binaries, &attested))
-        return; /* policy knows it already */
-    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, binaries->run->serial);
-    if (message)
-        message->binary = attested;
-    if (!mailbox_post(message, QUEUE_BYTES))
-        count(&counters_of(binaries->run)->totals.events_dropped, 1);
-}
-
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,
                                                               VkPipelineBinaryKeyKHR *key, size_t *size, void *data)
 {
@@ -132,6 +101,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, c
     VkResult result = device->driver.get_pipeline_binary_data(handle, info, key, size, data);
     if (result == VK_SUCCESS && data && *size > 0 && device->binaries.app_enabled && device->run.plan.check_binaries &&
         !process_is_forked_child())
-        tell_read(&device->binaries, key, data, *size);
+        binary_history_note(&device->binaries, &device->caches, key, data, *size);
     return result;
 }

@@ -84,7 +84,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         message->skip == PYLAYER_SKIP_NO && decision_find(message, &device->store.kept, &device->state.wanted);
     if (message->kept) {
         device->run.plan = device->store.kept.plan;
-        device->run.planned = mailbox_post(message, UINT64_MAX);
+        /* If somebody wants to see what policy does, it does it now. */
+        device->run.planned = mailbox_post(message, log_enabled(PYLAYER_LOG_INFO), UINT64_MAX);
         if (!device->run.planned) {
             device->run.plan = (PylayerPlan){0};
             device->store.kept = (PylayerDecision){0};
@@ -243,16 +244,14 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     if (plan->record_state && keeps && (device->state.wanted || (open && store->stored.file_count == 0)))
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
-    if (message) {
+    if (message)
         message->created = device_state(device);
-        /* A program that is killed each time deletes no old statistics at its end. */
-        message->created.needs_nothing = !keeps || (open && !(store->found.ended.written && run_files_are_many()));
-    }
     if (keeps && !open) {
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy looks into the folder */
         message_done(message);
     } else {
-        mailbox_post(message, UINT64_MAX);
+        /* A program that is killed each time deletes no old statistics at its end. */
+        mailbox_post(message, keeps && store->found.ended.written && run_files_are_many(), UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))
         return;
@@ -273,7 +272,7 @@ static void device_end(Device *device)
 static void tell_end(const Device *device)
 {
     if (device->run.planned && !process_is_forked_child() && !mailbox_withdraw(device->run.serial, false))
-        mailbox_post(message_new(PYLAYER_MSG_FLUSH, device->run.serial), UINT64_MAX);
+        mailbox_post(message_new(PYLAYER_MSG_FLUSH, device->run.serial), false, UINT64_MAX);
 }
 
 /* Returns the result: there is no device. */

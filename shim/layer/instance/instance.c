@@ -126,7 +126,6 @@ static bool switched_off(void)
 /* Returns true if the layer may do something in this process. Fills in what the skip rules leave to policy. */
 static bool is_active(Instance *instance)
 {
-    bool built_in = false;
     /* The loader activates installed layers in setuid programs too, because it reads VK_INSTANCE_LAYERS with plain
      * getenv. */
     bool elevated = getauxval(AT_SECURE) != 0, forked = process_is_forked_child();
@@ -136,10 +135,8 @@ static bool is_active(Instance *instance)
     if (elevated || forked || switched_off())
         return false;
     environment_remember();
-    SkipDecision skip = skip_decide(&instance->info, &built_in);
-    if (skip == SKIP_UNDECIDED)
-        instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
-    return skip != SKIP_YES && policy_prepare();
+    instance->skip = skip_decide(&instance->info);
+    return instance->skip != PYLAYER_SKIP_YES && policy_prepare();
 }
 
 static void free_instance(Instance *instance)

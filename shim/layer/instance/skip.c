@@ -83,25 +83,25 @@ static bool executable_matches(const char *pattern, size_t pattern_size, const c
 
 /* Decides by rules as skip_line in pylayer/common/compiled.py writes them: for each an s, or an n for one of never_skip,
  * and its patterns, each with a zero behind it. */
-static SkipDecision decide_by_rules(const char *rules, size_t size, const SkipProgram *program, bool built_in)
+static enum PylayerSkip decide_by_rules(const char *rules, size_t size, const SkipProgram *program, bool built_in)
 {
     bool skip = built_in, never = false;
     for (const char *at = rules, *end = rules + size; at < end;) {
         bool *decides = *at == 's' ? &skip : &never, holds = true;
         if (*at != 's' && *at != 'n')
-            return SKIP_UNDECIDED;
+            return PYLAYER_SKIP_ASK;
         at++;
         for (size_t c = 0; c < SKIP_CONDITIONS; c++) {
             const char *stop = memchr(at, '\0', (size_t)(end - at));
             if (!stop)
-                return SKIP_UNDECIDED;
+                return PYLAYER_SKIP_ASK;
             bool (*matches)(const char *, size_t, const char *, size_t) = c ? glob_matches : executable_matches;
             holds = holds && matches(at, (size_t)(stop - at), program->texts[c], program->sizes[c]);
             at = stop + 1;
         }
         *decides |= holds;
     }
-    return skip && !never ? SKIP_YES : SKIP_NO;
+    return skip && !never ? PYLAYER_SKIP_YES : PYLAYER_SKIP_NO;
 }
 
 /* ---- the compiled copy ------------------------------------------------------------------------------ */
@@ -118,24 +118,24 @@ static bool is_whole(const char *copy, size_t size)
     return memcmp(hex, copy, head - 1) == 0;
 }
 
-SkipDecision skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in)
+enum PylayerSkip skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in)
 {
     const char *rules = copy + DIGEST_HEX_BYTES;
     const char *end = is_whole(copy, size) ? memchr(rules, '\n', size - DIGEST_HEX_BYTES) : NULL;
-    return end ? decide_by_rules(rules, (size_t)(end - rules), program, built_in) : SKIP_UNDECIDED;
+    return end ? decide_by_rules(rules, (size_t)(end - rules), program, built_in) : PYLAYER_SKIP_ASK;
 }
 
 /* ---- deciding ------------------------------------------------------------------------------------------- */
 
-static SkipDecision decide(const SkipProgram *program, bool built_in)
+static enum PylayerSkip decide(const SkipProgram *program, bool built_in)
 {
     const PolicyFiles *policy = policy_files();
     if (policy && policy->none)
-        return built_in ? SKIP_YES : SKIP_NO;
-    return policy && policy->copy ? skip_by_copy(policy->copy, policy->copy_size, program, built_in) : SKIP_UNDECIDED;
+        return built_in ? PYLAYER_SKIP_YES : PYLAYER_SKIP_NO;
+    return policy && policy->copy ? skip_by_copy(policy->copy, policy->copy_size, program, built_in) : PYLAYER_SKIP_ASK;
 }
 
-SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
+enum PylayerSkip skip_decide(const PylayerInstanceInfo *application)
 {
     SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
                            .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
@@ -145,10 +145,10 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
         program.sizes[0] = strlen(executable);
     }
     static const char built_in_rules[] = BUILT_IN_RULES;
-    *built_in = decide_by_rules(built_in_rules, sizeof built_in_rules - 1, &program, false) == SKIP_YES;
-    SkipDecision decision = decide(&program, *built_in);
-    if (decision == SKIP_YES)
+    bool built_in = decide_by_rules(built_in_rules, sizeof built_in_rules - 1, &program, false) == PYLAYER_SKIP_YES;
+    enum PylayerSkip decision = decide(&program, built_in);
+    if (decision == PYLAYER_SKIP_YES)
         log_line(PYLAYER_LOG_INFO, "a skip rule of %s matches %s; the layer does nothing for it",
-                 *built_in ? "pylayer itself" : "the policy file", program.texts[0]);
-    return decision;
+                 built_in ? "pylayer itself" : "the policy file", program.texts[0]);
+    return decision == PYLAYER_SKIP_ASK && built_in ? PYLAYER_SKIP_ASK_BUILT_IN : decision;
 }

@@ -16,19 +16,11 @@ typedef struct SkipProgram {
     size_t sizes[SKIP_CONDITIONS];
 } SkipProgram;
 
-typedef enum SkipDecision {
-    SKIP_NO,
-    SKIP_YES,
-    /* There is a policy file but no usable copy of it. Policy decides, after it has written one. */
-    SKIP_UNDECIDED,
-} SkipDecision;
+enum PylayerSkip skip_decide(const PylayerInstanceInfo *application);
 
-/* Decides for an instance. Sets `built_in` if a built-in rule alone would skip it. */
-SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in);
-
-/* Decides by a compiled copy, passed complete as it was read. Returns SKIP_UNDECIDED if it is damaged, or has rules that
+/* Decides by a compiled copy, passed complete as it was read. Returns PYLAYER_SKIP_ASK if it is damaged, or has rules that
  * only policy can read. */
-SkipDecision skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in);
+enum PylayerSkip skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in);
 
 /* Returns true if a rule's pattern matches the whole text, as glob_matches in pylayer/common/settings.py does. */
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);

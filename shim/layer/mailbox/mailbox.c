@@ -27,40 +27,36 @@
 #define MOST_MESSAGES 65536
 /* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
 #define WAITING_MESSAGES 64
-/* Beyond this many bytes state does not wait for the first pipeline. */
-#define WAITING_STATE_BYTES (4u << 20)
+/* Beyond this many bytes they do not wait. */
+#define WAITING_BYTES (4u << 20)
 
 /* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, they are
  * opened only afterwards. */
 #define LIBRARIES_WAIT_NS 100000000ull
-#define LIBRARIES_LOOK_NS 100000l
 
 typedef struct Envelope {
     PylayerMessage message; /* must be first: a message's pointer is cast to its Envelope */
     struct Envelope *next;
     bool awaited; /* the sender waits for an answer */
     bool answered;
-    bool urgent; /* whatever its type */
     uint64_t bytes;
     unsigned holders; /* of these: the sender of a request, the queue or policy thread */
 } Envelope;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrivals; /* the policy thread waits here */
-static pthread_cond_t answers;  /* senders of requests wait here */
+static pthread_cond_t answers;  /* senders wait here */
 
 static Envelope *head, *tail;
 static uint64_t queued_bytes;
-static unsigned queued, queued_urgent;
-static bool draining, over;
+static unsigned queued;
+static bool hurry; /* policy takes what is queued at once, until the queue is empty */
+static bool over;
 static atomic_bool open_;
-static bool (*start_policy)(void);
+static void (*start_policy)(void);
 static atomic_bool started;           /* policy's thread runs, or is being made */
 static atomic_bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
-static atomic_bool libraries_open;
-
-/* The policy thread waits without a time limit. */
-atomic_bool mailbox_sleeps;
+static bool libraries_open;
 
 /* Policy is stalled from an unanswered request until it takes the next message. Meanwhile requests do not wait, so
  * a policy that hangs costs one deadline and not one for each call. */
@@ -106,7 +102,7 @@ static uint64_t next_look_locked(void)
     return since + (pause < LOOK_NS ? LOOK_NS : pause < most ? pause : most);
 }
 
-void mailbox_open(bool (*start)(void))
+void mailbox_open(void (*start)(void))
 {
     idle_since = now_ns();
     cond_init_monotonic(&arrivals);
@@ -128,42 +124,12 @@ bool mailbox_is_open(void)
     return !process_is_forked_child() && open_;
 }
 
-/* Returns the data that a message owns, and its size. */
-static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
-{
-    *size = 0;
-    const uint8_t *data = NULL;
-    if (message->type == PYLAYER_MSG_CELL) {
-        data = message->cell.data;
-        *size = message->cell.size;
-    } else if (message->type == PYLAYER_MSG_STATE) {
-        data = message->state.data;
-        *size = message->state.size;
-    } else if (message->type == PYLAYER_MSG_ADMIT_CACHE || message->type == PYLAYER_MSG_CACHE_USED) {
-        data = message->cache.sketch;
-        *size = message->cache.sketch_size;
-    }
-    return data;
-}
-
-static void free_envelope(Envelope *envelope)
-{
-    uint64_t size;
-    free((void *)(uintptr_t)data_of(&envelope->message, &size));
-    free(envelope);
-}
-
 static void drop_holder_locked(Envelope *envelope)
 {
-    if (--envelope->holders == 0)
-        free_envelope(envelope);
-}
-
-static bool is_urgent(const Envelope *envelope)
-{
-    const uint32_t type = envelope->message.type;
-    return envelope->urgent ||
-           (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_BINARY_READ && type != PYLAYER_MSG_STATE);
+    if (--envelope->holders > 0)
+        return;
+    free((void *)(uintptr_t)envelope->message.data);
+    free(envelope);
 }
 
 static Envelope *pop_locked(void)
@@ -174,8 +140,6 @@ static Envelope *pop_locked(void)
         tail = NULL;
     queued--;
     queued_bytes -= envelope->bytes;
-    if (is_urgent(envelope))
-        queued_urgent--;
     return envelope;
 }
 
@@ -206,25 +170,6 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
     return &envelope->message;
 }
 
-/* Returns true if policy has to do something about an event while the program runs. */
-static bool needs_policy_locked(const PylayerMessage *message)
-{
-    switch (message->type) {
-    case PYLAYER_MSG_FLUSH:
-        return false;
-    case PYLAYER_MSG_PLAN_DEVICE:
-        return !message->kept || log_enabled(PYLAYER_LOG_INFO); /* somebody wants to see what policy does */
-    case PYLAYER_MSG_DEVICE_CREATED:
-        return !message->created.needs_nothing;
-    case PYLAYER_MSG_CELL:
-        return message->cell.unit != PYLAYER_UNIT_NONE;
-    case PYLAYER_MSG_STATE:
-        return message->state.fingerprint != 0 || queued_bytes > WAITING_STATE_BYTES;
-    default:
-        return true;
-    }
-}
-
 static void append_locked(Envelope *envelope)
 {
     envelope->next = NULL;
@@ -235,30 +180,25 @@ static void append_locked(Envelope *envelope)
     tail = envelope;
     queued++;
     queued_bytes += envelope->bytes;
-    if (is_urgent(envelope))
-        queued_urgent++;
 }
 
 static void push_locked(Envelope *envelope)
 {
-    meet_sender_locked();
+    const uint32_t type = envelope->message.type;
     bool was_empty = head == NULL;
+    meet_sender_locked();
     append_locked(envelope);
-    if (was_empty || is_urgent(envelope))
+    hurry |= envelope->awaited || (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_STATE);
+    if (was_empty || hurry)
         pthread_cond_signal(&arrivals);
-}
-
-/* Returns true if the caller must call `start` once it has unlocked the mutex. */
-static bool claim_start_locked(void)
-{
-    bool claimed = !started;
-    started = true;
-    return claimed;
 }
 
 void mailbox_libraries_are_open(void)
 {
-    atomic_store(&libraries_open, true);
+    pthread_mutex_lock(&mutex);
+    libraries_open = true;
+    pthread_cond_broadcast(&answers);
+    pthread_mutex_unlock(&mutex);
 }
 
 /*
@@ -269,15 +209,14 @@ void mailbox_libraries_are_open(void)
  */
 static void start_locked(void)
 {
+    uint64_t give_up = now_ns() + LIBRARIES_WAIT_NS;
+    started = true;
     pthread_mutex_unlock(&mutex);
-    int cancellation = cancellation_off();
-    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-    bool made = start_policy();
-    while (made && !atomic_load(&libraries_open) && now_ns() < deadline)
-        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
-    cancellation_restore(cancellation);
+    start_policy(); /* if it makes no thread, it closes the mailbox */
     pthread_mutex_lock(&mutex);
-    started = open_; /* if there is no thread, the mailbox is closed */
+    while (open_ && !libraries_open && process_await_policy(&answers, &mutex, give_up, 0))
+        ;
+    started = open_;
 }
 
 bool mailbox_withdraw(uint64_t device, bool at_exit)
@@ -313,137 +252,98 @@ bool mailbox_has_policy(void)
     return open_ && started;
 }
 
-static bool is_exit(const PylayerMessage *message)
+/* The envelope has a holder for the sender, which has waited since `begin`. */
+static void await_answer_locked(Envelope *envelope, uint64_t begin, int64_t timeout_ns)
 {
-    return message->type == PYLAYER_MSG_FLUSH && message->device == 0;
-}
-
-/* The envelope has a holder for the sender, who starts policy first if it claimed that. Returns whether policy answered. */
-static bool await_answer_locked(Envelope *envelope, bool starts, bool wait, int64_t timeout_ns)
-{
-    uint64_t begin = now_ns(), give_up = begin + (uint64_t)timeout_ns;
     /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
      * policy has not run yet. */
-    uint64_t linking_since = is_exit(&envelope->message) ? begin : 0;
-    if (starts)
-        start_locked();
-    while (wait && open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
+    bool is_exit = envelope->message.type == PYLAYER_MSG_FLUSH && envelope->message.device == 0;
+    uint64_t give_up = begin + (uint64_t)timeout_ns, linking_since = is_exit ? begin : 0;
+    while (open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
         ;
     envelope->awaited = false;
-    if (open_ && wait && !envelope->answered && !process_links_late(linking_since))
+    if (open_ && !envelope->answered && !process_links_late(linking_since))
         stalled_at = taken;
-    return envelope->answered;
 }
 
-bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+/* Returns true if there is room for an event. */
+static bool has_room_locked(const Envelope *envelope, uint64_t queue_bytes, bool needs_policy)
 {
-    return mailbox_post_stored(message, queue_bytes, 0);
+    return queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
+           (started || needs_policy || queued < WAITING_MESSAGES || envelope->message.type != PYLAYER_MSG_CELL);
 }
 
-bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+/* Sends a request, of which the sender stays a holder, or an event. Returns whether a request was answered, or an event was
+ * accepted. */
+static bool send_message(Envelope *envelope, bool is_request, bool needs_policy, uint64_t queue_bytes,
+                         int64_t timeout_ns)
 {
-    if (!message)
-        return false;
-    Envelope *envelope = (Envelope *)message;
-    uint64_t size;
-    data_of(message, &size);
-    envelope->bytes = sizeof *envelope + size;
-    if (process_is_forked_child()) {
-        free_envelope(envelope);
-        return false;
-    }
+    uint64_t begin = now_ns();
+    const PylayerMessage *message = &envelope->message;
+    /* What tells of a device is sent even if nobody can wait for it, so that policy frees what it holds for the device. */
+    bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
-    bool needs = needs_policy_locked(message);
-    bool has_room = queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
-                    (started || needs || queued < WAITING_MESSAGES || message->type != PYLAYER_MSG_CELL);
-    bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
-    envelope->awaited = envelope->urgent = timeout_ns > 0 && taken != stalled_at;
-    envelope->holders += accepted;
+    bool wait = timeout_ns > 0 && taken != stalled_at, needs = needs_policy || queued_bytes > WAITING_BYTES;
+    envelope->bytes = sizeof *envelope + message->size;
+    bool accepted = open_ && (is_request ? wait || tells : has_room_locked(envelope, queue_bytes, needs));
     if (accepted) {
+        envelope->holders++;
+        envelope->awaited = wait;
         push_locked(envelope);
-        await_answer_locked(envelope, starts, envelope->awaited, timeout_ns);
+        if (needs && !started)
+            start_locked();
+        if (wait)
+            await_answer_locked(envelope, begin, timeout_ns);
     }
-    drop_holder_locked(envelope);
+    bool answered = envelope->answered;
+    if (!is_request)
+        drop_holder_locked(envelope);
     pthread_mutex_unlock(&mutex);
     cancellation_restore(cancellation);
-    return accepted;
+    return is_request ? answered : accepted;
+}
+
+bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns)
+{
+    if (message && process_is_forked_child()) {
+        drop_holder_locked((Envelope *)message);
+        return false;
+    }
+    return message && send_message((Envelope *)message, false, needs_policy, queue_bytes, timeout_ns);
+}
+
+bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes)
+{
+    return mailbox_post_stored(message, needs_policy, queue_bytes, 0);
 }
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
 {
-    if (!message || process_is_forked_child())
-        return false;
-    Envelope *envelope = (Envelope *)message;
-    int cancellation = cancellation_off();
-    pthread_mutex_lock(&mutex);
-    bool wait = taken != stalled_at && timeout_ns > 0;
-    /* What tells of a device is sent even if nobody can wait for it, so that policy frees what it holds for the device. */
-    bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
-    if (open_ && (wait || tells)) {
-        envelope->holders++;
-        envelope->awaited = wait;
-        push_locked(envelope);
-        await_answer_locked(envelope, claim_start_locked(), wait, timeout_ns > 0 ? timeout_ns : 0);
-    }
-    bool answered = envelope->answered;
-    pthread_mutex_unlock(&mutex);
-    cancellation_restore(cancellation);
-    return answered;
+    return message && !process_is_forked_child() && send_message((Envelope *)message, true, true, 0, timeout_ns);
 }
 
 void message_done(PylayerMessage *message)
 {
-    if (!message)
-        return;
-    Envelope *envelope = (Envelope *)message;
-    if (process_is_forked_child())
+    if (!message || process_is_forked_child())
         return;
     pthread_mutex_lock(&mutex);
-    drop_holder_locked(envelope);
+    drop_holder_locked((Envelope *)message);
     pthread_mutex_unlock(&mutex);
 }
 
-/* Returns when policy may take a message: at once if one is urgent or a batch is being drained, otherwise when it has let
- * cells wait long enough. UINT64_MAX: the queue is empty. */
-static uint64_t ready_at_locked(void)
+/* Releases the mutex while it checks whether the program's last thread has ended. If so, policy writes what is queued, and
+ * then its thread ends too. */
+static PylayerMessage *look_around_locked(uint64_t now)
 {
-    if (!head)
-        return UINT64_MAX;
-    return queued_urgent || draining ? 0 : idle_since + LINGER_NS;
-}
-
-/* The program's last thread has ended: policy writes what is queued, and then its thread ends too. */
-static PylayerMessage *end_of_process(void)
-{
-    over = true;
-    return message_new(PYLAYER_MSG_FLUSH, 0);
-}
-
-/* Releases the mutex while it checks. Returns true if the program's last thread has ended. */
-static bool look_around_locked(uint64_t now)
-{
+    bool main_has_ended;
     looked_at = now;
     pthread_mutex_unlock(&mutex);
-    bool main_is_there = process_has_main_thread(), is_over = !main_is_there && process_is_over();
+    over = process_is_over(&main_has_ended);
     pthread_mutex_lock(&mutex);
-    if (!main_is_there)
+    if (main_has_ended)
         main_thread = MAIN_ENDED;
-    return is_over;
-}
-
-static void await_arrival_locked(uint64_t wake)
-{
-    struct timespec deadline = deadline_at(wake);
-    pthread_cond_timedwait(&arrivals, &mutex, &deadline);
-}
-
-void mailbox_wake(void)
-{
-    pthread_mutex_lock(&mutex);
-    atomic_store(&mailbox_sleeps, false);
-    pthread_cond_signal(&arrivals);
-    pthread_mutex_unlock(&mutex);
+    return over ? message_new(PYLAYER_MSG_FLUSH, 0) : NULL;
 }
 
 PylayerMessage *mailbox_next(int64_t timeout_ns)
@@ -452,30 +352,27 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
         mailbox_close();
         return NULL;
     }
-    bool unlimited = timeout_ns < 0;
-    uint64_t give_up = unlimited ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
+    uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
     PylayerMessage *message = NULL;
     pthread_mutex_lock(&mutex);
-    atomic_store(&mailbox_sleeps, unlimited);
     taken++;
     if (!head)
-        draining = false;
+        hurry = false;
     while (open_ && !message) {
-        uint64_t ready = ready_at_locked(), look = head ? UINT64_MAX : next_look_locked(), now = now_ns();
-        if (head && ready <= now) {
-            draining = true;
+        uint64_t now = now_ns(), next = head ? hurry ? 0 : idle_since + LINGER_NS : next_look_locked();
+        if (now >= next && head) {
+            hurry = true;
             idle_since = now;
             message = &pop_locked()->message;
-        } else if (now >= look) {
-            message = look_around_locked(now) ? end_of_process() : NULL;
-        } else if (now >= give_up || (unlimited && !atomic_load(&mailbox_sleeps))) {
+        } else if (now >= next) {
+            message = look_around_locked(now);
+        } else if (now >= give_up) {
             break;
         } else {
-            uint64_t wake = ready < give_up ? ready : give_up;
-            await_arrival_locked(wake < look ? wake : look);
+            struct timespec deadline = deadline_at(next < give_up ? next : give_up);
+            pthread_cond_timedwait(&arrivals, &mutex, &deadline);
         }
     }
-    atomic_store(&mailbox_sleeps, false);
     pthread_mutex_unlock(&mutex);
     return message;
 }

@@ -5,8 +5,8 @@
 #include "base.h"
 
 /* Messages wait in the queue until one of them needs policy. Then `start` is called on the thread that sends it: it
- * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox and returns false. */
-void mailbox_open(bool (*start)(void));
+ * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox. */
+void mailbox_open(void (*start)(void));
 /* A device ends. Returns false if policy was started, so that it has to be told. Otherwise discards what waits in the
  * queue about the device. at_exit: the store wants maintenance, so one device's messages are kept for the end of the
  * process. */
@@ -33,26 +33,19 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and after a compile that may
  * be lost. */
 #define FLUSH_WAIT_NS 3000000000ll
-/* Sends an event. queue_bytes: drops it if more bytes would wait then. The mailbox takes ownership of the message and
+/* Sends an event. needs_policy: policy has to do something about it while the program runs. queue_bytes: drops it if more
+ * bytes would wait then. The mailbox takes ownership of the message and
  * its data. Returns false if it was dropped and freed. */
-bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
+bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes);
 /* The same, and waits until policy has stored what the message brings, or until a deadline: a pipeline that an end of the
  * process has lost before must not be lost again. */
-bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns);
+bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns);
 /* Sends a request. Returns true if it was answered in time; the answer in the message is then valid. The sender
  * always calls message_done afterwards. */
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
-/* Ends a mailbox_next without a time limit, which then returns NULL: a pipeline was created, and nothing else tells. */
-void mailbox_wake(void);
-extern atomic_bool mailbox_sleeps;
-static inline void mailbox_stir(void)
-{
-    if (atomic_load_explicit(&mailbox_sleeps, memory_order_relaxed))
-        mailbox_wake();
-}
 /* Returns true once mailbox_next has found that the program's last thread has ended. Later calls of it return no
  * message. */
 bool mailbox_outlives_program(void);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mailbox/mailbox.h"
 #include "pipelines/pipelines.h"
 
 /* Returns NULL for a cell, and for a cache that the layer does not merge into: its use needs no lock. */
@@ -132,7 +131,6 @@ void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     count(&counters_of(&device->run)->totals.pipelines, 1);
-    mailbox_stir();
     note_created(&device->run, batch->elements[index].fingerprint, batch->elements[index].known);
 }
 

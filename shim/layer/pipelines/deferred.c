@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "driver/dispatch.h"
-#include "mailbox/mailbox.h"
 #include "pipelines/pipelines.h"
 #include "process/process.h"
 
@@ -49,63 +48,40 @@ static void free_operation(DeferredOperation *operation)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* Notes the pipelines that the driver created. Returns their number. */
-static uint32_t note_all(const DeferredOperation *operation)
+/* Notes the pipelines that the driver created, and describes the cell that holds what was compiled for them: by the first,
+ * and by the others' fingerprints, if all are known and few, because a later run may create any of them by itself. Returns
+ * their number. */
+static uint32_t note_all(const DeferredOperation *operation, PylayerCell *about)
 {
-    Device *device = operation->call.device;
+    const PipelineCall *call = &operation->call;
+    Device *device = call->device;
     PylayerCounters *totals = &counters_of(&device->run)->totals;
     uint32_t created = 0;
-    for (uint32_t i = 0; i < operation->call.count; i++) {
+    bool named = true;
+    for (uint32_t i = 0; i < call->count; i++) {
         const Element *element = &operation->elements[i];
-        VkPipeline pipeline = operation->call.pipelines[i];
-        if (pipeline == VK_NULL_HANDLE) {
+        if (call->pipelines[i] == VK_NULL_HANDLE) {
             count(element->flags & FAIL_ON_COMPILE ? &totals->compile_required : &totals->failed, 1);
             continue;
         }
-        created++;
         note_created(&device->run, element->fingerprint, 0);
         if (element->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)
-            fingerprint_note_library(&device->shaders, pipeline, element->fingerprint);
+            fingerprint_note_library(&device->shaders, call->pipelines[i], element->fingerprint);
         if (device->state.on)
-            state_note_pipeline(&device->state, &operation->call, i, element,
-                                operation->create_ns / operation->call.count);
+            state_note_pipeline(&device->state, call, i, element, operation->create_ns / call->count);
         element_clear_application_hit(element);
-    }
-    count(&totals->pipelines, created > operation->found ? created - operation->found : 0);
-    count(&totals->deferred, created);
-    mailbox_stir();
-    return created;
-}
-
-/* A later run may create any of the pipelines by itself. */
-static void name_others(PylayerCell *about, const DeferredOperation *operation)
-{
-    uint64_t others[PYLAYER_CELL_OTHERS];
-    uint32_t created = 0;
-    for (uint32_t i = 0; i < operation->call.count; i++) {
-        if (operation->call.pipelines[i] == VK_NULL_HANDLE)
-            continue;
-        if (created > PYLAYER_CELL_OTHERS || operation->elements[i].fingerprint == 0)
-            return;
-        if (created > 0)
-            others[created - 1] = operation->elements[i].fingerprint;
+        named &= element->fingerprint != 0 && created <= PYLAYER_CELL_OTHERS;
+        if (created == 0)
+            creation_describe(about, call, i, element, operation->create_ns);
+        else if (named)
+            about->others[created - 1] = element->fingerprint;
         created++;
     }
-    memcpy(about->others, others, (created - 1) * sizeof *others);
-}
-
-/* One cell holds all that the operation created. The first pipeline that was created describes it. */
-static PylayerCell about_cell(const DeferredOperation *operation)
-{
-    uint32_t first = 0;
-    while (operation->call.pipelines[first] == VK_NULL_HANDLE)
-        first++;
-    PylayerCell about = {0};
-    creation_describe(&about, &operation->call, first, &operation->elements[first], operation->create_ns);
-    about.start_ns = operation->began_ns;
-    about.pipelines = operation->call.count;
-    name_others(&about, operation);
-    return about;
+    about->start_ns = operation->began_ns;
+    about->pipelines = call->count;
+    if (!named)
+        memset(about->others, 0, sizeof about->others);
+    return created;
 }
 
 /* Called when the driver is done with the operation. */
@@ -113,12 +89,15 @@ static void finish(const DeferredOperation *operation)
 {
     Device *device = operation->call.device;
     PylayerCounters *totals = &counters_of(&device->run)->totals;
-    uint32_t created = note_all(operation), compiled = created > operation->found ? created - operation->found : 0;
+    PylayerCell about = {0};
+    uint32_t created = note_all(operation, &about);
+    uint32_t compiled = created > operation->found ? created - operation->found : 0;
+    count(&totals->pipelines, compiled);
+    count(&totals->deferred, created);
     if (created == 0) {
         device->driver.destroy_pipeline_cache(device->driver.handle, operation->cell, NULL);
         return;
     }
-    PylayerCell about = about_cell(operation);
     count(&totals->compile_ns, about.create_ns);
     bool kept = cell_finish(&device->caches, operation->cell, operation->app_cache, 0, &about);
     for (uint32_t i = 0; kept && i < operation->call.count; i++)
@@ -308,15 +287,14 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice handle, Vk
                                                              const VkAllocationCallbacks *allocator)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    /* A pending one is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436). The driver may still use the memory, so
+     * it is not freed. Neither is that of an operation whose device is destroyed (VUID-vkDestroyDevice-device-05137). */
     DeferredOperation *operation = enter(device, deferred);
-    bool complete = operation && device->driver.get_deferred_operation_result(handle, deferred) != VK_NOT_READY;
-    if (operation && !complete) {
-        /* Invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436). The driver may still use the memory, so it is not
-         * freed. Neither is that of an operation whose device is destroyed (VUID-vkDestroyDevice-device-05137). */
+    if (operation) {
         pthread_mutex_lock(&mutex);
         remove_locked(operation);
         pthread_mutex_unlock(&mutex);
+        leave(operation, 0, device->driver.get_deferred_operation_result(handle, deferred) != VK_NOT_READY);
     }
-    leave(operation, 0, complete);
     device->driver.destroy_deferred_operation(handle, deferred, allocator);
 }

@@ -12,18 +12,6 @@
 #include "process/process.h"
 #include "process/program_name.h"
 
-static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t attested_count)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    int64_t taken = 0;
-    for (uint64_t i = 0; i < attested_count; i++)
-        taken += binary_history_add(&device->binaries, &attested[i]);
-    device_command_end(device);
-    return taken;
-}
-
 static int32_t open_store(uint64_t serial, const PylayerDecision *decision, PylayerDeviceCreated *out)
 {
     Device *device = device_command_begin(serial);
@@ -50,26 +38,19 @@ static int32_t switch_off(uint64_t serial)
     return 0;
 }
 
-static int32_t read_counters(uint64_t serial, PylayerCounters *out)
+static int32_t read_counters(uint64_t serial, PylayerCounters *out, PylayerActivity *activity)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
+    Counters sums;
     bool ended = atomic_load(&device->run.written); /* the layer has written the run's statistics */
-    if (!ended)
-        counters_add_up(device->run.counters, out);
+    counters_add_up(device->run.counters, &sums);
+    *out = sums.totals;
+    activity->untold = sums.untold;
+    memcpy(activity->kind_hits, sums.kind_hits, sizeof sums.kind_hits);
     device_command_end(device);
     return ended ? -1 : 0;
-}
-
-static int32_t read_activity(uint64_t serial, PylayerActivity *out)
-{
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    activity_add_up(device->run.counters, out);
-    device_command_end(device);
-    return 0;
 }
 
 static int64_t take_frames(uint64_t serial, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
@@ -124,15 +105,12 @@ const PylayerShim shim_commands = {
     .answer = mailbox_answer,
     .release = mailbox_release,
     .open_store = open_store,
-    .load_attested = load_attested,
     .switch_off = switch_off,
     .counters = read_counters,
-    .activity = read_activity,
     .frames = take_frames,
     .fingerprints = fingerprints,
     .join_cells = join_cells,
     .executable = executable_name,
-    .environment = environment_get,
     .log_wanted = log_wanted,
     .log = write_log,
     .is_open = is_open,

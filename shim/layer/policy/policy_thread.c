@@ -210,16 +210,15 @@ static void *policy_main(void *unused)
 
 /* A message needs policy. The program may have changed its root directory, its user or its limits since
  * vkCreateInstance, and may be in a sandbox. If it is, the layer does without policy from now on. */
-static bool start(void)
+static void start(void)
 {
     bool moved = root_has_changed();
     int failed = moved ? 0 : thread_start(policy_main, STACK_BYTES);
     if (!moved && failed == 0)
-        return true;
+        return;
     log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer stores nothing in this process",
              moved ? "the root directory has changed" : strerror(failed));
     mailbox_close();
-    return false;
 }
 
 /* What has to be done before the program may change its environment, its directories and its user. */

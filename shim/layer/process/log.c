@@ -20,6 +20,7 @@
 #include "process/clock.h"
 #include "process/log.h"
 #include "process/process.h"
+#include "process/spread_lock.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int threshold;
@@ -231,13 +232,8 @@ static bool write_out(const char *line, size_t length)
     static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
     if (log_path)
         return write_to_file(line, length);
-    struct timespec deadline;
-    clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_nsec += TURN_NS;
-    deadline.tv_sec += deadline.tv_nsec / 1000000000;
-    deadline.tv_nsec %= 1000000000;
     int cancellation = cancellation_off();
-    bool written = pthread_mutex_timedlock(&writing, &deadline) == 0;
+    bool written = mutex_lock_within(&writing, TURN_NS);
     if (written) {
         written = write_to_standard_error(line, length);
         pthread_mutex_unlock(&writing);

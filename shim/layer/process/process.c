@@ -131,25 +131,21 @@ static char state_of_thread(const char *thread, bool *is_ours)
     return end[2];
 }
 
-bool process_has_main_thread(void)
+/* While main is there, the directory is not read: a sandbox may not allow that. While it is read, a thread may start another
+ * one and end. So the names that were read, with . and .., must be as many as the directory has links: one for each. */
+bool process_is_over(bool *main_has_ended)
 {
-    bool unused;
     char main[24];
-    snprintf(main, sizeof main, "%d", getpid());
-    char state = state_of_thread(main, &unused);
-    return state != 'Z' && state != 'X';
-}
-
-/* While the directory is read, a thread may start another one and end. So the names that were read, with . and .., must
- * be as many as the directory has links: one for each. */
-bool process_is_over(void)
-{
-    DIR *threads = opendir("/proc/self/task");
     struct stat found;
     nlink_t names = 0;
-    bool over = threads != NULL, is_ours;
+    bool is_ours;
+    snprintf(main, sizeof main, "%d", getpid());
+    char state = state_of_thread(main, &is_ours);
+    *main_has_ended = state == 'Z' || state == 'X';
+    DIR *threads = *main_has_ended ? opendir("/proc/self/task") : NULL;
+    bool over = threads != NULL;
     for (const struct dirent *one; over && (one = readdir(threads)); names++)
-        over = one->d_name[0] == '.' || atoi(one->d_name) == getpid() ||
+        over = one->d_name[0] == '.' || strcmp(one->d_name, main) == 0 ||
                (state_of_thread(one->d_name, &is_ours) != '\0' && is_ours);
     over = over && fstat(dirfd(threads), &found) == 0 && found.st_nlink == names;
     if (threads)

@@ -67,9 +67,8 @@ bool process_has_room(void);
 /* Starts our thread, detached. Call it once. Returns 0, or why there is none. */
 int thread_start(void *(*main)(void *), size_t stack_bytes);
 
-/* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
-bool process_has_main_thread(void);
-/* Call it if main has ended. Returns true if no thread of the program is left, so that only ours keeps the process. */
-bool process_is_over(void);
+/* Returns true if no thread of the program is left, so that only ours keeps the process. Reads /proc. main_has_ended: main
+ * has called pthread_exit. */
+bool process_is_over(bool *main_has_ended);
 
 #endif

@@ -18,58 +18,45 @@ void run_close(Run *run)
     fingerprints_close(&run->seen);
 }
 
+/* Takes the data. Returns false if policy does not get the message. */
+static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutcome outcome, void *data, uint64_t size,
+                      int64_t wait_ns)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, run->serial);
+    if (!message) {
+        free(data);
+        return false;
+    }
+    message->cell = *about;
+    message->cell.outcome = (uint8_t)outcome;
+    message->data = data;
+    message->size = size;
+    return mailbox_post_stored(message, outcome == PYLAYER_OUTCOME_KEPT, QUEUE_BYTES, wait_ns);
+}
+
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome)
 {
-    if (!run->plan.tell_creations)
-        return;
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, run->serial);
-    if (message) {
-        message->cell = *about;
-        message->cell.unit = PYLAYER_UNIT_NONE;
-        message->cell.outcome = (uint8_t)outcome;
-    }
-    if (!mailbox_post(message, QUEUE_BYTES))
+    if (run->plan.tell_creations && !send_cell(run, about, outcome, NULL, 0, 0))
         count(&counters_of(run)->untold, 1);
 }
 
 void run_send_cell(Run *run, const PylayerCell *about, void *data, uint64_t size, int64_t wait_ns)
 {
-    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, run->serial);
-    if (message) {
-        message->cell = *about;
-        message->cell.size = size;
-        message->cell.data = data;
-    } else {
-        free(data);
-    }
-    if (!mailbox_post_stored(message, QUEUE_BYTES, wait_ns))
+    if (!send_cell(run, about, PYLAYER_OUTCOME_KEPT, data, size, wait_ns))
         count(&counters_of(run)->totals.events_dropped, 1);
 }
 
 /* ---- counters ---------------------------------------------------------------------------------- */
 
-void counters_add_up(const Counters *counters, PylayerCounters *out)
+void counters_add_up(const Counters *counters, Counters *out)
 {
-    uint64_t sums[COUNTERS] = {0}, hits = 0;
+    uint64_t *sums = (uint64_t *)(void *)out;
+    memset(out, 0, sizeof *out);
     for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
-        const Counters *group = &counters[slot];
-        const uint64_t *totals = (const uint64_t *)(const void *)&group->totals;
-        for (size_t i = 0; i < COUNTERS; i++)
-            sums[i] += __atomic_load_n(&totals[i], __ATOMIC_RELAXED);
-        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            hits += __atomic_load_n(&group->kind_hits[kind], __ATOMIC_RELAXED);
+        const uint64_t *values = (const uint64_t *)(const void *)&counters[slot];
+        for (size_t i = 0; i < sizeof *out / sizeof *sums; i++)
+            sums[i] += __atomic_load_n(&values[i], __ATOMIC_RELAXED);
     }
-    memcpy(out, sums, sizeof *out);
-    out->hits = hits;
-}
-
-void activity_add_up(const Counters *counters, PylayerActivity *out)
-{
-    *out = (PylayerActivity){0};
-    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
-        const Counters *group = &counters[slot];
-        out->untold += __atomic_load_n(&group->untold, __ATOMIC_RELAXED);
-        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            out->kind_hits[kind] += __atomic_load_n(&group->kind_hits[kind], __ATOMIC_RELAXED);
-    }
+    for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
+        out->totals.hits += out->kind_hits[kind];
 }

@@ -17,10 +17,8 @@ typedef struct Counters {
 #define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
 _Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
 
-/* counters: THREAD_SLOTS of them. */
-void counters_add_up(const Counters *counters, PylayerCounters *out);
-/* Adds up the activity of all groups. */
-void activity_add_up(const Counters *counters, PylayerActivity *out);
+/* counters: THREAD_SLOTS of them. The sum has the hits in totals, too. */
+void counters_add_up(const Counters *counters, Counters *out);
 
 struct Frames;
 

@@ -83,13 +83,12 @@ static void name_pipeline(Shaders *shaders, uint64_t pipeline, const char *text)
         return;
     PylayerMessage *message = message_new(PYLAYER_MSG_CELL, shaders->run->serial);
     if (message) {
-        message->cell.unit = PYLAYER_UNIT_NONE;
         message->cell.outcome = PYLAYER_OUTCOME_NAMED;
         message->cell.fingerprint = fingerprint;
         message->cell.start_ns = now_ns();
         strncpy(message->cell.shaders[0].name, text, sizeof message->cell.shaders[0].name - 1);
     }
-    mailbox_post(message, QUEUE_BYTES);
+    mailbox_post(message, false, QUEUE_BYTES);
 }
 
 void object_names_set(Shaders *shaders, const VkDebugUtilsObjectNameInfoEXT *info)

@@ -71,9 +71,9 @@ static bool send(State *state, StateObject object, enum StateKind kind, uint64_t
     }
     bool is_root = kind == STATE_INSTANCE || kind == STATE_DEVICE;
     message->state = (PylayerState){.kind = (uint8_t)kind, .fingerprint = fingerprint, .wait_ns = wait_ns};
-    message->state.data = object.data;
-    message->state.size = object.size;
-    bool sent = mailbox_post(message, is_root ? UINT64_MAX : STATE_BYTES);
+    message->data = object.data;
+    message->size = object.size;
+    bool sent = mailbox_post(message, fingerprint != 0, is_root ? UINT64_MAX : STATE_BYTES);
     if (!sent)
         atomic_store(&state->lost, true);
     return sent;
@@ -89,7 +89,7 @@ static void tell_unrecorded(State *state, const Image *image, enum StateKind kin
                                         .fingerprint = fingerprint,
                                         .unrecorded = (uint8_t)(lost ? PYLAYER_UNRECORDED_QUEUE : image->failed),
                                         .structure = image->walk.unknown};
-    mailbox_post(message, STATE_BYTES);
+    mailbox_post(message, fingerprint != 0, STATE_BYTES);
 }
 
 /* Sends the object if policy did not get it yet. Returns false if policy does not get it. */

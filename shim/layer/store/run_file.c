@@ -66,17 +66,15 @@ static void write_start(FILE *out, const Run *run)
 
 static void write_counters(FILE *out, const Counters *counters)
 {
-    PylayerCounters totals;
-    PylayerActivity activity;
+    Counters sums;
     uint64_t numbers[COUNTERS];
-    counters_add_up(counters, &totals);
-    activity_add_up(counters, &activity);
-    memcpy(numbers, &totals, sizeof numbers);
+    counters_add_up(counters, &sums);
+    memcpy(numbers, &sums.totals, sizeof numbers);
     for (size_t i = 0; i < COUNTERS; i++)
         fprintf(out, "counters.%s=i:%llu\n", counter_names[i], (unsigned long long)numbers[i]);
     for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-        if (activity.kind_hits[kind])
-            fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)activity.kind_hits[kind]);
+        if (sums.kind_hits[kind])
+            fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)sums.kind_hits[kind]);
 }
 
 /* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
@@ -204,9 +202,9 @@ bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_na
 
 uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
 {
-    PylayerCounters totals;
-    counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &totals);
-    return live[PYLAYER_RUN_OFFSET] ? totals.compiled : UINT64_MAX;
+    Counters sums;
+    counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &sums);
+    return live[PYLAYER_RUN_OFFSET] ? sums.totals.compiled : UINT64_MAX;
 }
 
 /* ---- which stored pipelines the run used: a closed journal with one USED record, as policy writes it ------ */
@@ -228,10 +226,10 @@ static void write_uses(const Store *store, const uint64_t *fingerprints, uint64_
 
 void uses_write(Store *store)
 {
-    PylayerCounters totals;
-    counters_add_up(store->run->counters, &totals);
+    Counters sums;
+    counters_add_up(store->run->counters, &sums);
     uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
-    bool is_new = totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
+    bool is_new = sums.totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
     if (!is_new || !atomic_load(&store->stored.open) || store->kept.sentinel_outside)
         return;
     uint64_t *fingerprints = malloc((count + 1) * sizeof *fingerprints);

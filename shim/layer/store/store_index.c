@@ -33,7 +33,7 @@ static void tell_damage_of(const Store *store, StoredFile *file)
     PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, store->run->serial);
     if (message)
         snprintf(message->file, sizeof message->file, "%s", file->name);
-    mailbox_post(message, QUEUE_BYTES);
+    mailbox_post(message, true, QUEUE_BYTES);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------- */

@@ -114,10 +114,9 @@ void command_of_policy(void)
     const PylayerShim *shim = &shim_commands;
     uint64_t serial = chance(15) ? policy_device : take8();
     PylayerCounters *counters;
-    PylayerAttested *attested;
     uint64_t capacity;
     Device *device;
-    switch (below(7)) {
+    switch (below(6)) {
     case 0:
     case 1:
         device = device_command_begin(serial);
@@ -130,20 +129,11 @@ void command_of_policy(void)
         shim->open_store(serial, make_decision(), room(sizeof(PylayerDeviceCreated)));
         break;
     case 3:
-        attested = room(sizeof *attested);
-        attested->key_size = chance(14) ? 1 + below(32) : take32();
-        attested->key[0] = take8();
-        attested->stale = chance(6);
-        attested->size = take8();
-        attested->digest[0] = take8();
-        shim->load_attested(serial, attested, 1);
-        break;
-    case 4:
         shim->switch_off(serial);
         break;
-    case 5:
+    case 4:
         counters = room(sizeof *counters);
-        shim->counters(serial, counters);
+        shim->counters(serial, counters, room(sizeof(PylayerActivity)));
         break;
     default:
         capacity = below(9);

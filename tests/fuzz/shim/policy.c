@@ -57,45 +57,21 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
     return message;
 }
 
-static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
-{
-    switch (message->type) {
-    case PYLAYER_MSG_CELL:
-        *size = message->cell.size;
-        return message->cell.data;
-    case PYLAYER_MSG_STATE:
-        *size = message->state.size;
-        return message->state.data;
-    default:
-        *size = 0;
-        return NULL;
-    }
-}
-
 void message_done(PylayerMessage *message)
 {
     if (!message)
         return;
-    uint64_t size;
-    free((void *)(uintptr_t)data_of(message, &size));
-    if (message->type == PYLAYER_MSG_ADMIT_CACHE || message->type == PYLAYER_MSG_CACHE_USED)
-        free((void *)(uintptr_t)message->cache.sketch);
+    free((void *)(uintptr_t)message->data);
     free(message);
 }
 
-/* Policy never sleeps here. */
-atomic_bool mailbox_sleeps;
-
-void mailbox_wake(void)
+bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes)
 {
-}
-
-bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
-{
+    (void)needs_policy;
     if (!message)
         return false;
-    uint64_t size;
-    const uint8_t *data = data_of(message, &size);
+    const uint8_t *data = message->data;
+    uint64_t size = message->size;
     if (data)
         touch(data, size);
     if (message->type == PYLAYER_MSG_CELL && message->cell.unit == PYLAYER_UNIT_BINARIES)
@@ -105,10 +81,10 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     return accepted;
 }
 
-bool mailbox_post_stored(PylayerMessage *message, uint64_t queue_bytes, int64_t timeout_ns)
+bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns)
 {
     (void)timeout_ns;
-    return mailbox_post(message, queue_bytes);
+    return mailbox_post(message, needs_policy, queue_bytes);
 }
 
 static PylayerPlan make_plan(void)
