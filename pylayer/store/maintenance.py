@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 #: with 2,600 records: 2.9 ms of a start of 3.6 ms, and none from a pack, which has a table).
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
-#: While vkDestroyDevice waits, the driver joins cells from this many bytes of journals on, for at most EXIT_SECONDS.
+#: The driver joins cells from this many bytes of journals on: when policy is idle, and while vkDestroyDevice waits, for
+#: at most EXIT_SECONDS. The layer starts policy for that if ended runs left so much in journals.
 JOIN_BYTES = 64 << 10
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
@@ -37,7 +38,7 @@ EXIT_BYTES = 16 << 20
 FLEET_SECONDS = 180 * 24 * 3600
 
 
-def worth_folding(folder: Folder, program: int, at_exit: bool, least: int = fold.WORTH_BYTES) -> bool:
+def worth_folding(folder: Folder, program: int, at_exit: bool, least: int) -> bool:
     """Returns whether a program has enough journals, or at least so many bytes in those that a fold may read."""
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     count = size = 0
@@ -88,9 +89,10 @@ def maintain(
     say: Callable[[str], None],
     at_exit: bool = False,
     merge: fold.Join | None = None,
+    least: int = JOIN_BYTES,
 ) -> Generator[None, None, None]:
     """Does everything that one identity's folder needs now, and that of state. ``merge``: how a fold joins cells.
-    Raises OSError; the store is then as it was."""
+    ``least``: from how many bytes of journals on they are folded. Raises OSError; the store is then as it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -103,7 +105,7 @@ def maintain(
     ended.close_ended_journals(folder, None)
     for place in (folder, state.folder(folder.root)):
         for program in place.programs():
-            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge)
+            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge, least)
     if quarantined:
         say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
@@ -137,6 +139,7 @@ def _fold(
     say: Callable[[str], None],
     at_exit: bool,
     merge: fold.Join | None,
+    least: int,
 ) -> Generator[None, None, int]:
     """Folds a program's files if that is worthwhile; returns how many went to quarantine. Raises OSError."""
     mine = [
@@ -148,7 +151,7 @@ def _fold(
     ]
     must = frozenset(path for path in mine if path.endswith(file_kinds.PACK))
     broken_journals = any(path.endswith((file_kinds.JOURNAL, file_kinds.CLOSED)) for path in mine)
-    if not (must or broken_journals or worth_folding(folder, program, at_exit)):
+    if not (must or broken_journals or worth_folding(folder, program, at_exit, least)):
         return 0
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     work = fold.Fold(folder, program, must=must, most_bytes=most, join=merge)

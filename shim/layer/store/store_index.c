@@ -13,8 +13,8 @@
 #include "store/store_format.h"
 #include "store/store.h"
 
-/* Reading the headers of more files is work for each process. */
-#define MANY_FILES 16
+/* Reading the headers of more journals is work for each process. */
+#define MANY_JOURNALS 16
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
@@ -136,6 +136,16 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
+/* Counts a journal that policy can fold. */
+static void note_journal(const Store *store, const FileHeader *header, const StoredFile *file, StoredFound *found)
+{
+    if (file->system || file->has_table || header->program != store->stored.program ||
+        (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
+        return;
+    found->journals++;
+    found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to fold */
+}
+
 static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
 {
     const Stored *stored = &store->stored;
@@ -164,6 +174,14 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     file->entries = NULL;
     file->entry_count = 0;
     read_headers(store, fd, size, file, found);
+    note_journal(store, &header, file, found);
+}
+
+bool index_has_work(const Store *store)
+{
+    const StoredFound *found = &store->found;
+    bool work = found->journals > MANY_JOURNALS || found->journal_bytes >= STORE_JOIN_BYTES;
+    return work && !store->kept.sentinel_outside;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -211,10 +229,6 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
     close(fd);
     file.pipelines += file.entry_count;
     found->records += file.pipelines;
-    if (!file.has_table && !system) {
-        found->without_table++;
-        found->work |= found->without_table > MANY_FILES;
-    }
     pthread_mutex_lock(&stored->mutex);
     stored->files[stored->file_count++] = file;
     pthread_mutex_unlock(&stored->mutex);
