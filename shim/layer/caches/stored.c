@@ -121,14 +121,9 @@ static bool claim(Stored *stored, Place place)
     return claimed;
 }
 
-/* Returns true if the driver must not get the record, or one of the pipelines in it. */
 static bool is_blocked(const Caches *caches, const StoredRecord *record)
 {
-    bool blocked = blocks_data(caches->crash, record->header.digest);
-    for (size_t i = 0; i < record->cell_count && !blocked; i++)
-        blocked = record->cells[i].fingerprint &&
-                  blocks_pipeline(caches->crash, record->cells[i].fingerprint, PYLAYER_KIND_COMPUTE);
-    return blocked;
+    return blocks_record(caches->crash, &record->header, record->cells, record->cell_count);
 }
 
 static void give_record(Caches *caches, const StoredRecord *record)
