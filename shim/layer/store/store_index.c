@@ -87,14 +87,17 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
     free(data);
 }
 
-/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
+/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. A torn end is
+ * no damage: its writer is still writing, or was killed. */
 static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     RecordHeader header;
     uint64_t at = sizeof(FileHeader);
     for (; at + sizeof header <= size; at += record_space(header.size)) {
-        if (!store_read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
-            header.size > size - at - sizeof header)
+        bool whole = store_read_at(fd, &header, sizeof header, at) && record_header_is_whole(&header, file->salt);
+        if (!whole)
+            tell_damage_of(store, file);
+        if (!whole || header.size > size - at - sizeof header)
             break;
         file->pipelines += record_is(&header, "BINR");
         if (record_is(&header, "CELL"))
@@ -102,8 +105,6 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         else if (!file->system) /* what others used says nothing about this user's programs */
             take_note(store, fd, &header, at, found);
     }
-    if (at < size)
-        tell_damage_of(store, file);
     if (file->entry_count > 0)
         qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
 }
