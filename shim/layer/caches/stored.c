@@ -157,7 +157,7 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     /* A record that did not verify counts as given, so that nobody waits for it or reads it again. A read that was too
      * late is unclaimed, so that a later creation can try again. */
     note_place(&store->stored, place, result == READ_LATE ? 0 : GIVEN);
-    stored_record_release(&store->stored, &record);
+    free(record.data);
     count(&counters_of(caches->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
@@ -250,7 +250,7 @@ static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
     /* The same pipeline may be stored as binaries, too. */
     if (given && record.cell_count > 0)
         given = !is_blocked(caches, &record) && cells_merge_record(caches, app_cache, &record);
-    stored_record_release(&caches->store->stored, &record);
+    free(record.data);
     return given;
 }
 

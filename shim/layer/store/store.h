@@ -43,8 +43,7 @@ typedef struct Stored {
     char *directory;
     char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
     char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
-    _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
-    pthread_mutex_t mutex;     /* guards what follows */
+    pthread_mutex_t mutex;            /* guards what follows */
     pthread_cond_t given;
     bool reading;      /* a thread reads the folder again */
     StoredFile *files; /* one that is gone keeps its place, without a name and entries */
@@ -142,9 +141,8 @@ typedef struct StoredRecord {
     ChunkCell alone; /* of a record that holds one cell */
 } StoredRecord;
 
-/* Reads and verifies a record. Release it in any case. */
+/* Reads and verifies a record. Free its data in any case. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
-void stored_record_release(Stored *stored, StoredRecord *record);
 
 /* ---- live_file.c: where files of crash sentinels (crash/sentinel.h) are, and what those of other processes say --- */
 
