@@ -18,6 +18,8 @@ bool device_open_store(Device *device)
         header.created_ns = wall_clock_ns();
     bool open = (header.program || program_id(device->run.info.instance.application_name, &header.program)) &&
                 stored_open(&device->caches, &header);
+    if (found->work)
+        atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;
     if (open && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_BINARIES)
         stored_binaries_read(&device->binaries, store);

@@ -245,8 +245,10 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message) {
         message->created = device_state(device);
-        /* A program that is killed each time joins no cells and deletes no old statistics at its end. */
-        bool work = index_has_work(store) || (store->found.ended.written && run_files_are_many());
+        /* Cells are joined while there is a device. A program that is killed each time deletes no old statistics at its
+         * end. */
+        bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.sentinel_outside;
+        bool work = joins || (store->found.ended.written && run_files_are_many());
         message->created.needs_nothing = !keeps || (open && !work);
     }
     if (keeps && !open) {

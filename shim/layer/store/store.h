@@ -58,6 +58,7 @@ typedef struct StoredFound {
     bool used_recently; /* a run said within a day what it used */
     uint32_t journals;  /* of this program, whose writers have ended */
     uint64_t journal_bytes;
+    bool work; /* so many of them that policy should fold them */
     LiveEnded ended;
     uint8_t off;            /* PylayerDecision::off_by, if it took effect */
     uint64_t verdict_files; /* as PylayerDecision::verdict_files: of this program and of all programs */
@@ -77,7 +78,7 @@ typedef struct Store {
     Run *run;
     PylayerDecision kept;   /* the decision, from its file or from open_store; zero if there is none */
     StoredFound found;      /* what the folder said when it was opened */
-    atomic_bool wants_work; /* at the end of the process policy combines files of digests, or prunes statistics */
+    atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
     atomic_bool undecided;  /* PylayerDecision::undecided */
     Stored stored;
 } Store;
@@ -111,9 +112,6 @@ bool index_read_folder(Store *store);
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could
  * not be read at this moment. */
 bool index_read_again(Store *store);
-/* Returns true if ended runs of this program left so much in journals that policy should fold them. Each run reads all their
- * headers, and gives the driver each cell alone. */
-bool index_has_work(const Store *store);
 void index_forget(Stored *stored);
 /* Returns false if not all bytes could be read. */
 bool store_read_at(int fd, void *out, size_t size, uint64_t offset);

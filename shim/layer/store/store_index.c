@@ -143,7 +143,7 @@ static void note_journal(const Store *store, const FileHeader *header, const Sto
     if (file->system || file->has_table || header->program != store->stored.program ||
         (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
         return;
-    found->journals++;
+    found->work |= ++found->journals > MANY_JOURNALS;
     found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to fold */
 }
 
@@ -176,13 +176,6 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     file->entry_count = 0;
     read_headers(store, fd, size, file, found);
     note_journal(store, &header, file, found);
-}
-
-bool index_has_work(const Store *store)
-{
-    const StoredFound *found = &store->found;
-    bool work = found->journals > MANY_JOURNALS || found->journal_bytes >= STORE_JOIN_BYTES;
-    return work && !store->kept.sentinel_outside;
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
