@@ -110,7 +110,7 @@ def _judged(device: Device, runs: list[recorded.Run], failure: str) -> None:
         device |= {"status": WARNING, "tried": "a program compiled a pipeline, and its second run did not find it"}
         if device["carrier"] not in KEEPING:
             device["tried"] = "nothing is stored for this device"
-        elif last.numbers["loaded_records"] and not last.sums["compiled"]:
+        elif last.numbers["fetched"] and not last.sums["compiled"]:
             device |= {"status": OK}
             device["tried"] = "a program compiled a pipeline, and its second run found it in the store"
         else:

@@ -36,7 +36,6 @@ program_argument = click.argument(
 )
 
 
-
 def _end_by(number: int, frame: Any) -> NoReturn:
     raise click.exceptions.Exit(EXIT_SIGNAL_BASE + number)
 

@@ -77,12 +77,13 @@ class Maintaining:
             self._waiting.setdefault(self._session.identity.name, self._session)
 
     def join(self, session: DeviceSession) -> None:
-        """Has the driver join the cells that the session stored, while vkDestroyDevice waits."""
-        from ..store import maintenance
+        """Has the driver join the cells that the session or a killed run stored, while vkDestroyDevice waits."""
+        from ..store import journal, maintenance
 
         folder, program = session.folder, session.program_id
         if folder is None or not session.joins:
             return
+        journal.close_ended_journals(folder, program)  # a run that was killed left its cells in one
         if not maintenance.worth_folding(folder, program, True, maintenance.JOIN_BYTES):
             return
         self._interrupt()  # it may be folding the same folder
@@ -105,7 +106,7 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..store import maintenance, runs
+        from ..store import fold, maintenance, runs
 
         folder = session.folder
         assert folder is not None
@@ -113,8 +114,16 @@ class Maintaining:
             runs.prune(folder.root)
         if _adds_to_store(session):
             merge = session.join if session.joins and not at_exit else None
+            # At exit nothing is joined. The next run can join what this one stored, but each run may be this short.
+            leaves = at_exit and session.pipelines.stored_bytes > 0
             yield from maintenance.maintain(
-                folder, session.found.damage, self._limits, lambda text: self._log(LOG_INFO, text), at_exit, merge
+                folder,
+                session.found.damage,
+                self._limits,
+                lambda text: self._log(LOG_INFO, text),
+                at_exit,
+                merge,
+                fold.WORTH_BYTES if leaves else maintenance.JOIN_BYTES,
             )
         if self._prunes and not at_exit:
             self._prunes = False

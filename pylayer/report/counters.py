@@ -56,7 +56,7 @@ COUNTERS = {
     "binaries_stale": Number("the program's own pipeline binaries that it read from another driver or device", True),
     "binaries_refused": Number("calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", True),
     "deferred": Number("pipelines created in deferred operations"),
-    "fetched": Number("stored pipelines that the layer itself read when the program created them"),
+    "fetched": Number("stored pipelines that were read from the store", metric="loaded_records"),
     "fetched_bytes": Number("bytes of these pipelines"),
     "fetched_compile_ns": Number("time that it had taken to compile them"),
     "fetch_ns": Number("time that it took to find, read and merge them, summed over threads"),
@@ -78,7 +78,6 @@ COUNTERS = {
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {
-    "loaded_records": Number("records that the runs loaded from the store", metric="loaded_records"),
     "stored_records": Number("records that the runs wrote to the store", metric="stored_records"),
     "stored_bytes": Number("bytes of these records", metric="stored_bytes"),
     "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),

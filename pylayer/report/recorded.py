@@ -113,7 +113,7 @@ class Run:
         counters = self.values.get("counters")
         numbers = {key: int(number_in(counters, key)) for key in COUNTERS}
         numbers |= {key: int(number_in(self.values, key)) for key in RUN_VALUES}
-        return numbers | {"loaded_records": numbers["fetched"]}
+        return numbers
 
     @property
     def mean_compile_ns(self) -> float:

@@ -142,7 +142,7 @@ def _saved(group: list[Run], own_mean: float) -> int | None:
     saved = 0.0
     for run in group:
         hits = run.sums["hits"]
-        replaced = min(hits, run.numbers["loaded_records"])
+        replaced = min(hits, run.numbers["fetched"])
         mean = run.mean_compile_ns or own_mean
         if replaced and not mean:
             return None

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 #: with 2,600 records: 2.9 ms of a start of 3.6 ms, and none from a pack, which has a table).
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
-#: While vkDestroyDevice waits, the driver joins cells from this many bytes of journals on, for at most EXIT_SECONDS.
+#: The driver joins cells from this many bytes of journals on: when policy is idle, and while vkDestroyDevice waits, for
+#: at most EXIT_SECONDS. The layer starts policy for that if ended runs left so much in journals.
 JOIN_BYTES = 64 << 10
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
@@ -41,7 +42,7 @@ EARLIER = "quarantine"
 FLEET_SECONDS = 180 * 24 * 3600
 
 
-def worth_folding(folder: Folder, program: int, at_exit: bool, least: int = fold.WORTH_BYTES) -> bool:
+def worth_folding(folder: Folder, program: int, at_exit: bool, least: int) -> bool:
     """Returns whether a program has enough journals, or at least so many bytes in those that a fold may read."""
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     count = size = 0
@@ -71,10 +72,11 @@ def tidy(
     everything: bool = False,
     at_exit: bool = False,
     merge: fold.Join | None = None,
+    least: int = fold.WORTH_BYTES,
 ) -> Generator[None, None, int]:
     """Repairs one folder, and folds and combines its files as far as that is worthwhile, or ``everything``. Returns how
-    many damaged files are gone. ``done`` gets the result of each fold. ``merge``: how a fold joins cells. Raises
-    OSError; the store is then as it was."""
+    many damaged files are gone. ``done`` gets the result of each fold. ``merge``: how a fold joins cells.
+    ``least``: as for ``worth_folding``. Raises OSError; the store is then as it was."""
     wrong = {
         what.path
         for what in damaged
@@ -88,7 +90,7 @@ def tidy(
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     for program in folder.programs():
         must = frozenset(path for path in wrong if _is_folded_of(program, path))
-        if must or everything or worth_folding(folder, program, at_exit):
+        if must or everything or worth_folding(folder, program, at_exit, least):
             work = fold.Fold(folder, program, everything, must=must, most_bytes=most, join=merge)
             yield from work.steps()
             done(work.result)
@@ -108,9 +110,10 @@ def maintain(
     say: Callable[[str], None],
     at_exit: bool = False,
     merge: fold.Join | None = None,
+    least: int = JOIN_BYTES,
 ) -> Generator[None, None, None]:
-    """Does everything that one identity's folder needs now, and that of state. Raises OSError; the store is then as it
-    was."""
+    """Does everything that one identity's folder needs now, and that of state. ``merge``, ``least``: as in ``tidy``.
+    Raises OSError; the store is then as it was."""
 
     def done(result: fold.Folded) -> None:
         if result.pack is not None:
@@ -128,7 +131,7 @@ def maintain(
     folder.prepare()
     repaired = 0
     for place in (folder, state.folder(folder.root)):
-        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge)
+        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge, least=least)
     if repaired:
         say(f"{repaired} damaged files of the store are gone; what verified in packs and journals is kept")
     if at_exit:

@@ -44,7 +44,7 @@ def test_two_runs_of_a_program(user: User) -> None:
         assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
         assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
     assert second["saved_estimate_ns"] > 0
-    assert second["loaded_records"] == 20 and second["fetch_ns"] > 0
+    assert second["fetched"] == 20 and second["fetch_ns"] > 0
 
 
 def test_page_and_trace(user: User) -> None:

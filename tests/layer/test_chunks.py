@@ -114,3 +114,28 @@ def test_chunks_are_joined_once(scripted: ScriptedDriver) -> None:
     assert (scripted.counts["compiles"], records(scripted.world)) == (COUNT, {CHUNK: 6})
     scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
     assert scripted.counts["compiles"] == 0
+
+
+#: How a run goes on that finds what a killed one left: it ends, is killed once it has joined the cells, or just exits.
+LATER = {
+    "ends": ("destroy-device", "destroy-instance"),
+    "is killed": ("spawn", "until ls {store}/store/*/*.pack; do sleep 0.05; done", "end", "kill"),
+    "exits": (),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_killed_program(scripted: ScriptedDriver, later: str) -> None:
+    """What a killed program compiled becomes chunks in the first later run that lasts, or destroys its device, and no
+    run after that starts policy for it."""
+    store = scripted.world.store
+    written = f"until [ $(cat {store}/store/*/* | wc -c) -gt {COUNT * 2048} ]; do sleep 0.05; done"
+    host = ("instance", "device", "pipelines", str(COUNT))
+    scripted.program("host", *host, "spawn", written, "end", "kill", script=PAYLOAD, check=False)
+    assert scripted.counts["compiles"] == COUNT
+    scripted.program("host", *host, *(word.format(store=store) for word in LATER[later]), script=PAYLOAD, check=False)
+    assert scripted.counts["compiles"] == 0
+    assert records(scripted.world) == ({CELL: COUNT} if later == "exits" else {CHUNK: 3})
+    last = scripted.program("host", *host, "mapped", "_policy.", *LATER["ends"], script=PAYLOAD)
+    assert scripted.counts["merge"] == (COUNT if later == "exits" else 3)
+    assert "_policy. is not mapped" in last.stderr

@@ -145,6 +145,20 @@ def test_many_records_in_one_journal(scripted: ScriptedDriver) -> None:
     assert not all("_policy" in files for files in opened)  # one process of 64 starts it at its end
 
 
+@pytest.mark.parametrize("cut", [8, -8], ids=["in its data", "in its header"])
+def test_torn_end(scripted: ScriptedDriver, cut: int) -> None:
+    """The torn end of a journal starts no policy: its writer is still writing, or was killed."""
+    for count in (4, 1):
+        run_host(scripted.world, "instance", "device", "pipelines", count, *END)
+    (path,) = scripted.world.stored_files(".closed")
+    reader = Reader(str(path))
+    last = max(part.place(record) for part in reader.parts([]) for record in part.records)
+    with path.open("r+b") as journal:
+        journal.truncate(last + format.RECORD_HEADER.size + cut)
+    ran = run_host(scripted.world, "instance", "device", "pipelines", 1, "mapped", "_policy.", *END)
+    assert "_policy. is not mapped" in ran.stderr
+
+
 def test_folded_while_the_program_runs(world: World) -> None:
     """If a fold deletes a file that the layer knows, the layer finds the records in the new file."""
     run_host(world, "instance", "device", "pipelines", 200, *END)
@@ -189,7 +203,6 @@ def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
     """If stored pipelines have each other's fingerprints, as in a pack whose signer changed them, two runs compile some
     and store them under their own. Later runs compile nothing and store nothing."""
     real.demo("--count", 64, "--no-destroy")  # so that its cells are not joined
-    real.demo("--count", 1)
     swap_fingerprints(real)
     real.demo("--count", 64)
     real.demo("--count", 64)

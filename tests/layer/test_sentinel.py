@@ -384,8 +384,8 @@ def test_suspects_of_two_types(world: World) -> None:
     """Records and pipelines that are set aside are told apart where the layer itself reads them from the store."""
     warm(world)
     (path,) = world.stored_files(".closed")
-    again(world, "--no-destroy")  # with a kept plan the next run reads the store itself
     found = [one for part in Reader(str(path)).parts([]) for one in part.records if one.is_pipeline]
+    again(world, "--no-destroy")  # with a kept plan the next run reads the store itself
     now = time.time_ns()
     new = [
         Verdict(

@@ -16,7 +16,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     Binaries *binaries = taking->binaries;
     PylayerCounters *totals = &counters_of(binaries->run)->totals;
     taking->bytes += record_space(record->size);
-    if (!record_is(record, "BINR") || blocks_record(binaries->crash, record) ||
+    if (!record_is(record, "BINR") || blocks_record(binaries->crash, record, NULL, 0) ||
         !binary_index_load(binaries, data, record->size))
         return;
     atomic_store(&binaries->crash->holds_stored, true);

@@ -11,7 +11,7 @@ void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, C
     caches->crash = crash;
     pthread_mutex_init(&caches->given_mutex, NULL);
     patient_init(&caches->merge_mutex);
-    pthread_mutex_init(&caches->apps_mutex, NULL);
+    shared_map_open(&caches->apps);
     spread_lock_init(&caches->merged_lock);
 }
 
@@ -20,6 +20,6 @@ void caches_close(Caches *caches)
     pthread_mutex_destroy(&caches->given_mutex);
     number_map_free(&caches->given);
     patient_destroy(&caches->merge_mutex);
-    pthread_mutex_destroy(&caches->apps_mutex);
+    shared_map_close(&caches->apps);
     spread_lock_destroy(&caches->merged_lock);
 }

@@ -7,23 +7,21 @@
 #include "store/store.h"
 #include "vulkan/create_info.h"
 
-/* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle. */
+/* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle, and destroys it
+ * only when no thread uses it any more (vkDestroyPipelineCache: externally synchronized). */
 typedef struct AppCache {
-    _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
-    struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
-    SpreadLock lock;                 /* held for reading by all that use the cache, by merges for writing (cells.c) */
-    atomic_bool used_for_ever;       /* a deferred operation may use it until an unknown end: never merged into */
-    bool synchronized_merge;         /* the driver lets others use the cache during a merge */
-    uint64_t data_id;                /* first bytes of the initial data's digest; 0: no data, or not known */
-    atomic_bool holds_unknown;       /* it may hold pipelines that this run did not create with it: data, merges */
+    VkPipelineCache handle;
+    SpreadLock lock;           /* held for reading by all that use the cache, by merges for writing (cells.c) */
+    atomic_bool used_for_ever; /* a deferred operation may use it until an unknown end: never merged into */
+    bool synchronized_merge;   /* the driver lets others use the cache during a merge */
+    uint64_t data_id;          /* first bytes of the initial data's digest; 0: no data, or not known */
+    atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */
     /* What the cache would hold without the layer, by fingerprint. A stored pipeline that the program creates with a
      * cache of its own belongs into that cache. It is merged later, when somebody can look into the cache, and all at
      * once: most programs never look. */
     SharedMap contents;
     atomic_bool owes_all; /* something that has no fingerprint, or could not be merged, is missing */
 } AppCache;
-
-#define APP_CACHE_BUCKETS 4096
 
 typedef struct Caches {
     const Driver *driver;
@@ -47,8 +45,7 @@ typedef struct Caches {
     NumberMap given;    /* by digest_id of what the driver got: a cell in how many chunks, or GIVEN_ALONE (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 
-    pthread_mutex_t apps_mutex; /* writers only */
-    _Atomic(AppCache *) apps[APP_CACHE_BUCKETS];
+    SharedMap apps; /* AppCaches by handle */
     atomic_uint next_slot;
     atomic_ullong waited_ns;    /* for policy's verdicts on the program's data */
     atomic_bool policy_answers; /* it gave at least one */
@@ -71,7 +68,7 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle);
 void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data,
                    uint64_t data_id);
 /* The application destroys the cache. */
-void app_cache_forget(AppCache *app_cache);
+void app_cache_forget(Caches *caches, AppCache *app_cache);
 void app_caches_free(Caches *caches);
 
 /* Notes that a pipeline which another cache had belongs into this one. Returns true if that was known already. */
@@ -152,7 +149,8 @@ uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes,
 /* Creates a cache, from data if there is any. one_thread: one thread at a time uses it. Returns VK_NULL_HANDLE if the
  * driver refuses. */
 VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size_t size, bool one_thread);
-/* Returns all data of a cache, which the caller frees. Returns NULL, and a size of 0, if it cannot be read. */
+/* Returns all data of a cache that nobody fills meanwhile, which the caller frees. Returns NULL, and a size of 0, if it
+ * cannot be read. */
 uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size);
 
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */

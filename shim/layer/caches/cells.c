@@ -51,9 +51,8 @@ static bool merge_locked(Caches *caches, AppCache *app_cache, VkPipelineCache so
     if (locks && !spread_try_write(lock))
         return false;
     if (!locks || !app_cache || !atomic_load(&app_cache->used_for_ever))
-        merged = caches->driver->merge_pipeline_caches(caches->driver->handle,
-                                                       app_cache ? atomic_load(&app_cache->handle) : caches->merged, 1,
-                                                       &source) == VK_SUCCESS;
+        merged = caches->driver->merge_pipeline_caches(
+                     caches->driver->handle, app_cache ? app_cache->handle : caches->merged, 1, &source) == VK_SUCCESS;
     if (locks)
         spread_unlock_write(lock);
     return merged;

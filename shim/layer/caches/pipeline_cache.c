@@ -7,84 +7,55 @@
 
 #include "caches/caches.h"
 
-static unsigned bucket_of(VkPipelineCache handle)
-{
-    uint64_t mixed = (uint64_t)handle * 0x9e3779b97f4a7c15ull;
-    return (unsigned)(mixed >> 48) % APP_CACHE_BUCKETS;
-}
-
 AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
 {
-    if (handle == VK_NULL_HANDLE)
-        return NULL;
-    AppCache *cache = atomic_load_explicit(&caches->apps[bucket_of(handle)], memory_order_acquire);
-    while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != handle)
-        cache = cache->next;
-    return cache;
+    return handle == VK_NULL_HANDLE ? NULL : (AppCache *)(uintptr_t)shared_map_find(&caches->apps, (uint64_t)handle);
 }
 
-static void describe_app_cache(AppCache *cache, VkPipelineCacheCreateFlags flags, bool from_data, uint64_t data_id)
+static void app_cache_free(AppCache *cache)
 {
-    atomic_store(&cache->holds_unknown, from_data);
-    cache->data_id = data_id;
-    atomic_store(&cache->owes_all, false);
-    atomic_store(&cache->used_for_ever, false);
-    cache->synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
-}
-
-static AppCache *new_app_cache(void)
-{
-    AppCache *cache = aligned_alloc(_Alignof(AppCache), sizeof *cache);
-    if (!cache)
-        return NULL;
-    memset(cache, 0, sizeof *cache);
-    spread_lock_init(&cache->lock);
-    shared_map_open(&cache->contents);
-    return cache;
+    spread_lock_destroy(&cache->lock);
+    shared_map_close(&cache->contents);
+    free(cache);
 }
 
 void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data,
                    uint64_t data_id)
 {
-    unsigned bucket = bucket_of(handle);
-    pthread_mutex_lock(&caches->apps_mutex);
-    AppCache *cache = atomic_load_explicit(&caches->apps[bucket], memory_order_relaxed);
-    /* Acquire: the thread that destroyed the entry's cache read the entry for the last time before this. */
-    while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
-        cache = cache->next;
-    if (cache) {
-        describe_app_cache(cache, flags, from_data, data_id);
-        atomic_store_explicit(&cache->handle, handle, memory_order_release);
-    } else if ((cache = new_app_cache())) {
-        describe_app_cache(cache, flags, from_data, data_id);
-        atomic_store(&cache->handle, handle);
-        cache->next = atomic_load_explicit(&caches->apps[bucket], memory_order_relaxed);
-        atomic_store_explicit(&caches->apps[bucket], cache, memory_order_release);
-    }
-    pthread_mutex_unlock(&caches->apps_mutex);
+    AppCache *cache = aligned_alloc(_Alignof(AppCache), sizeof *cache);
+    if (!cache)
+        return;
+    memset(cache, 0, sizeof *cache);
+    cache->handle = handle;
+    cache->synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
+    cache->data_id = data_id;
+    atomic_store(&cache->holds_unknown, from_data);
+    spread_lock_init(&cache->lock);
+    shared_map_open(&cache->contents);
+    bool changes = shared_map_change(&caches->apps);
+    bool added = changes && !atomic_load(&caches->apps.lost) &&
+                 number_map_put(&caches->apps.numbers, (uint64_t)handle, (uintptr_t)cache);
+    if (changes)
+        spread_unlock_write(&caches->apps.lock);
+    if (!added)
+        app_cache_free(cache);
 }
 
-void app_cache_forget(AppCache *app_cache)
+void app_cache_forget(Caches *caches, AppCache *app_cache)
 {
-    if (shared_map_change(&app_cache->contents)) {
-        number_map_free(&app_cache->contents.numbers);
-        spread_unlock_write(&app_cache->contents.lock);
-    }
-    atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
+    if (!shared_map_change(&caches->apps))
+        return; /* no cache is found any more */
+    number_map_remove(&caches->apps.numbers, (uint64_t)app_cache->handle);
+    spread_unlock_write(&caches->apps.lock);
+    app_cache_free(app_cache);
 }
 
 void app_caches_free(Caches *caches)
 {
-    for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++) {
-        AppCache *cache = atomic_load(&caches->apps[i]);
-        while (cache) {
-            AppCache *next = cache->next;
-            spread_lock_destroy(&cache->lock);
-            shared_map_close(&cache->contents);
-            free(cache);
-            cache = next;
-        }
-    }
+    const NumberMap *apps = &caches->apps.numbers;
+    for (size_t i = 0; i < apps->capacity; i++)
+        if (apps->slots[i].key)
+            app_cache_free((AppCache *)(uintptr_t)apps->slots[i].value);
 }
 
 /* ---- what belongs into them --------------------------------------------------------------------- */

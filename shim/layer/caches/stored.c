@@ -121,14 +121,9 @@ static bool claim(Stored *stored, Place place)
     return claimed;
 }
 
-/* Returns true if the driver must not get the record, or one of the pipelines in it. */
 static bool is_blocked(const Caches *caches, const StoredRecord *record)
 {
-    bool blocked = blocks_data(caches->crash, record->header.digest);
-    for (size_t i = 0; i < record->cell_count && !blocked; i++)
-        blocked = record->cells[i].fingerprint &&
-                  blocks_pipeline(caches->crash, record->cells[i].fingerprint, PYLAYER_KIND_COMPUTE);
-    return blocked;
+    return blocks_record(caches->crash, &record->header, record->cells, record->cell_count);
 }
 
 static void give_record(Caches *caches, const StoredRecord *record)
@@ -162,7 +157,7 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     /* A record that did not verify counts as given, so that nobody waits for it or reads it again. A read that was too
      * late is unclaimed, so that a later creation can try again. */
     note_place(&store->stored, place, result == READ_LATE ? 0 : GIVEN);
-    stored_record_release(&store->stored, &record);
+    free(record.data);
     count(&counters_of(caches->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
@@ -255,7 +250,7 @@ static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
     /* The same pipeline may be stored as binaries, too. */
     if (given && record.cell_count > 0)
         given = !is_blocked(caches, &record) && cells_merge_record(caches, app_cache, &record);
-    stored_record_release(&caches->store->stored, &record);
+    free(record.data);
     return given;
 }
 

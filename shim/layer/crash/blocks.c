@@ -37,9 +37,13 @@ bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES])
     return is_blocked(crash, digest_id(digest));
 }
 
-bool blocks_record(const Crash *crash, const RecordHeader *record)
+bool blocks_record(const Crash *crash, const RecordHeader *record, const ChunkCell *cells, size_t cell_count)
 {
-    return blocks_data(crash, record->digest) || (record->fingerprint && is_blocked(crash, record->fingerprint));
+    bool blocked =
+        blocks_data(crash, record->digest) || (record->fingerprint && is_blocked(crash, record->fingerprint));
+    for (size_t i = 0; i < cell_count && !blocked; i++)
+        blocked = cells[i].fingerprint && is_blocked(crash, cells[i].fingerprint);
+    return blocked;
 }
 
 void call_switch_off(AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind)

@@ -46,8 +46,8 @@ static inline bool blocks_something(const Crash *crash)
     return atomic_load_explicit(&crash->blocking, memory_order_acquire) != NULL;
 }
 bool blocks_pipeline(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind);
-/* Returns true if the driver must not get this record. */
-bool blocks_record(const Crash *crash, const RecordHeader *record);
+/* Returns true if the driver must not get this record, or one of the cells in it. */
+bool blocks_record(const Crash *crash, const RecordHeader *record, const ChunkCell *cells, size_t cell_count);
 /* Returns true if policy must decide whether the driver gets this data of the program. */
 bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 

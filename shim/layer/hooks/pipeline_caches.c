@@ -53,7 +53,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
         /* Another thread may be merging into this cache: wait for its end. */
         if (!patient_lock(&device->caches.merge_mutex))
             return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
-        app_cache_forget(app_cache);
+        app_cache_forget(&device->caches, app_cache);
         patient_unlock(&device->caches.merge_mutex);
     }
     device->driver.destroy_pipeline_cache(handle, cache, allocator);

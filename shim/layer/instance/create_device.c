@@ -250,8 +250,11 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy looks into the folder */
         message_done(message);
     } else {
-        /* A program that is killed each time deletes no old statistics at its end. */
-        mailbox_post(message, keeps && store->found.ended.written && run_files_are_many(), UINT64_MAX);
+        /* Cells are joined while there is a device. A program that is killed each time deletes no old statistics at its
+         * end. */
+        bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.sentinel_outside;
+        bool work = joins || (store->found.ended.written && run_files_are_many());
+        mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))
         return;

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "process/spread_lock.h"
 
+#include <sched.h>
+
 #include "process/clock.h"
 #include "process/process.h"
 
@@ -69,18 +71,22 @@ static unsigned most_readers(SpreadLock *lock)
 
 /* Half of the time that readers wait for a writer (patience.c), so that the writer is the first who goes on. */
 #define PATIENCE_NS 1000000000ull
-/* Readers that are waited for hold the lock for less than this, unless their thread does not run. */
-#define READER_NS 50000
+/* Readers that are waited for hold the lock for less than this, unless their thread does not run. A sleep takes longer, and
+ * all who come to read wait for its end. */
+#define READER_NS 100000
 
 /* Returns false if a reader holds the lock for long, or hangs, as one of a VkPipelineCache may in the driver. Only the
  * first writer waits for a reader that hangs. */
 static bool wait_for_readers(SpreadLock *lock)
 {
-    uint64_t give_up = atomic_load(&lock->hangs) ? 0 : now_ns() + PATIENCE_NS;
+    uint64_t begin = now_ns(), give_up = atomic_load(&lock->hangs) ? 0 : begin + PATIENCE_NS, now;
     int cancellation = cancellation_off();
     unsigned readers;
-    while ((readers = most_readers(lock)) != 0 && readers < LONG_READER && now_ns() < give_up)
-        nanosleep(&(struct timespec){0, READER_NS}, NULL);
+    while ((readers = most_readers(lock)) != 0 && readers < LONG_READER && (now = now_ns()) < give_up)
+        if (now - begin < READER_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){0, READER_NS}, NULL);
     cancellation_restore(cancellation);
     if (readers < LONG_READER)
         atomic_store(&lock->hangs, readers != 0);

@@ -18,7 +18,6 @@ void store_close(Store *store)
     index_forget(stored);
     free(stored->directory);
     free(stored->system);
-    free(atomic_load(&stored->buffer));
     number_map_free(&stored->places);
     pthread_cond_destroy(&stored->given);
     pthread_mutex_destroy(&stored->mutex);

@@ -43,8 +43,7 @@ typedef struct Stored {
     char *directory;
     char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
     char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
-    _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
-    pthread_mutex_t mutex;     /* guards what follows */
+    pthread_mutex_t mutex;            /* guards what follows */
     pthread_cond_t given;
     bool reading;      /* a thread reads the folder again */
     StoredFile *files; /* one that is gone keeps its place, without a name and entries */
@@ -56,9 +55,10 @@ typedef struct Stored {
 typedef struct StoredFound {
     bool reviewed; /* set by the caller: policy has looked into the folder and passed the decision */
     uint64_t records;
-    bool used_recently;     /* a run said within a day what it used */
-    uint32_t without_table; /* journals */
-    bool work;              /* so many journals that policy should fold them */
+    bool used_recently; /* a run said within a day what it used */
+    uint32_t journals;  /* of this program, whose writers have ended */
+    uint64_t journal_bytes;
+    bool work; /* so many of them that policy should fold them */
     LiveEnded ended;
     uint8_t off;            /* PylayerDecision::off_by, if it took effect */
     uint64_t verdict_files; /* as PylayerDecision::verdict_files: of this program and of all programs */
@@ -139,9 +139,8 @@ typedef struct StoredRecord {
     ChunkCell alone; /* of a record that holds one cell */
 } StoredRecord;
 
-/* Reads and verifies a record. Release it in any case. */
+/* Reads and verifies a record. Free its data in any case. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
-void stored_record_release(Stored *stored, StoredRecord *record);
 
 /* ---- live_file.c: where files of crash sentinels (crash/sentinel.h) are, and what those of other processes say --- */
 

@@ -13,8 +13,8 @@
 #include "store/store_format.h"
 #include "store/store.h"
 
-/* Reading the headers of more files is work for each process. */
-#define MANY_FILES 16
+/* Reading the headers of more journals is work for each process. */
+#define MANY_JOURNALS 16
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
@@ -87,14 +87,17 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
     free(data);
 }
 
-/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
+/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. A torn end is
+ * no damage: its writer is still writing, or was killed. */
 static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     RecordHeader header;
     uint64_t at = sizeof(FileHeader);
     for (; at + sizeof header <= size; at += record_space(header.size)) {
-        if (!store_read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
-            header.size > size - at - sizeof header)
+        bool whole = store_read_at(fd, &header, sizeof header, at) && record_header_is_whole(&header, file->salt);
+        if (!whole)
+            tell_damage_of(store, file);
+        if (!whole || header.size > size - at - sizeof header)
             break;
         file->pipelines += record_is(&header, "BINR");
         if (record_is(&header, "CELL"))
@@ -102,8 +105,6 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         else if (!file->system) /* what others used says nothing about this user's programs */
             take_note(store, fd, &header, at, found);
     }
-    if (at < size)
-        tell_damage_of(store, file);
     if (file->entry_count > 0)
         qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
 }
@@ -136,6 +137,16 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
+/* Counts a journal that policy can fold. */
+static void note_journal(const Store *store, const FileHeader *header, const StoredFile *file, StoredFound *found)
+{
+    if (file->system || file->has_table || header->program != store->stored.program ||
+        (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
+        return;
+    found->work |= ++found->journals > MANY_JOURNALS;
+    found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to fold */
+}
+
 static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
 {
     const Stored *stored = &store->stored;
@@ -164,6 +175,7 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     file->entries = NULL;
     file->entry_count = 0;
     read_headers(store, fd, size, file, found);
+    note_journal(store, &header, file, found);
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -211,10 +223,6 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
     close(fd);
     file.pipelines += file.entry_count;
     found->records += file.pipelines;
-    if (!file.has_table && !system) {
-        found->without_table++;
-        found->work |= found->without_table > MANY_FILES;
-    }
     pthread_mutex_lock(&stored->mutex);
     stored->files[stored->file_count++] = file;
     pthread_mutex_unlock(&stored->mutex);

@@ -8,31 +8,12 @@
 #include "process/trusted.h"
 #include "store/store.h"
 
-/* Longer records get memory of their own. */
-#define BUFFER_BYTES (256u << 10)
-
-/* Returns memory for that many bytes; NULL if it is short. */
-static uint8_t *take_buffer(Stored *stored, uint64_t size)
-{
-    uint8_t *buffer = size <= BUFFER_BYTES ? atomic_exchange(&stored->buffer, NULL) : NULL;
-    return buffer ? buffer : malloc(size <= BUFFER_BYTES ? BUFFER_BYTES : size);
-}
-
-void stored_record_release(Stored *stored, StoredRecord *record)
-{
-    if (record->header.size <= BUFFER_BYTES)
-        record->data = atomic_exchange(&stored->buffer, record->data);
-    free(record->data);
-}
-
-static enum ReadResult read_whole(Stored *stored, const StoredFile *file, int fd, uint64_t offset, StoredRecord *out)
+static enum ReadResult read_whole(const StoredFile *file, int fd, uint64_t offset, StoredRecord *out)
 {
     RecordHeader *header = &out->header;
-    if (!store_read_at(fd, header, sizeof *header, offset) || !record_header_is_whole(header, file->salt)) {
-        header->size = 0; /* nothing there can be trusted */
+    if (!store_read_at(fd, header, sizeof *header, offset) || !record_header_is_whole(header, file->salt))
         return READ_FAILED;
-    }
-    out->data = take_buffer(stored, header->size);
+    out->data = malloc(header->size + 1);
     if (!out->data)
         return READ_LATE;
     bool whole =
@@ -82,7 +63,7 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
         index_forget_file(stored, out->file);
         return READ_GONE;
     }
-    enum ReadResult result = read_whole(stored, &file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
+    enum ReadResult result = read_whole(&file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
     close(fd);
     return result == READ_DONE && !describe(out) ? READ_FAILED : result;
 }

@@ -19,41 +19,6 @@ const void *create_info_at(const PipelineCall *call, uint32_t index)
     return (const char *)call->infos + index * create_info_size(call->point);
 }
 
-/* ---- the pipeline that another one derives from ------------------------------------------------- */
-
-/* The last members of all three. */
-typedef struct BasePipeline {
-    VkPipeline handle;
-    int32_t index;
-} BasePipeline;
-
-static BasePipeline *base_of(enum BindPoint point, const void *info)
-{
-    return (BasePipeline *)((uintptr_t)info + create_info_size(point) - sizeof(BasePipeline));
-}
-
-/* Returns true if the pipeline derives from an earlier element of the call. */
-static bool derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
-{
-    if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
-        return false;
-    int32_t base = base_of(call->point, create_info_at(call, index))->index;
-    /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
-    return base >= 0 && (uint32_t)base < index;
-}
-
-/* Replaces a parent within the call by its handle. Returns the flags to clear. */
-static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
-{
-    if (!derives_within_call(call, index, flags))
-        return 0;
-    BasePipeline *base = base_of(call->point, info);
-    base->handle = call->pipelines[base->index];
-    base->index = -1;
-    /* VUID-VkGraphicsPipelineCreateInfo-flags-07984: a derivative has a parent. */
-    return base->handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
-}
-
 bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
@@ -61,13 +26,6 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
         return true;
     pnext_say_unknown(info->head.pNext, element->flags2);
     return false;
-}
-
-/* Created alone, this element may have to lose a flag that cannot be changed because a struct of unknown size
- * precedes it. */
-static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
-{
-    return derives_within_call(call, index, element->flags) && !element_flags_can_change(element, call, index);
 }
 
 /* ---- what the driver gets ------------------------------------------------------------------------ */
@@ -155,7 +113,8 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->from_binaries = element->app_binaries && element->app_binaries->binaryCount > 0;
     element->kind = kind_of(call, info, element->flags, chains_libraries);
     element->codeless = codeless_of(info, element->kind, chains_libraries);
-    element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
+    element->left_alone = is_left_alone(element) || (element->flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT &&
+                                                     !element_flags_can_change(element, call, index));
 }
 
 static void keep_feedback_flags(const Element *element, VkPipelineCreationFeedbackFlagsEXT kept)
@@ -271,7 +230,7 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
 {
     element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
-    uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
+    uint64_t clear = change.clear | (change.alone ? VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0);
     bool changed = change_chain(element, (element->flags | change.set) & ~clear, change.binaries, out);
     if (change.feedback)
         ask_for_feedback(element, call->driver, out);

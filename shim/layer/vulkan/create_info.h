@@ -91,8 +91,8 @@ uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum Pylayer
 /* How the driver's create info differs from the application's. */
 typedef struct Change {
     uint64_t set, clear; /* flags */
-    /* The element is created apart from its call. basePipelineIndex, which counts within the call, becomes the
-     * handle of that pipeline. If that pipeline was not created, this one derives from nothing. */
+    /* The element is created apart from its call, and derives from nothing: its parent may be in the call, or was found in
+     * a cache, of which a driver can use nothing. */
     bool alone;
     bool feedback;                           /* chained if the device supports it */
     const VkPipelineBinaryInfoKHR *binaries; /* chained, or replacing the application's own */
@@ -100,7 +100,7 @@ typedef struct Change {
 
 /*
  * Writes this element's create info with the change to *out. Returns false if a struct of unknown size precedes one
- * that would have to change, or if memory is short: then only the base pipeline and the feedback are changed. Release
+ * that would have to change, or if memory is short: then only the feedback is changed. Release
  * with element_release. A copy made for the element before is released here.
  */
 bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out);

@@ -53,22 +53,12 @@ VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last)
 
 void pnext_say_unknown(const void *chain, const void *last)
 {
-    static atomic_uint types[16]; /* that the log has named; 0: free */
+    static atomic_bool said;
     const VkBaseInStructure *unknown = pnext_unknown_until(chain, last);
-    if (!unknown) /* memory was short */
-        return;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        unsigned type = 0;
-        if (atomic_compare_exchange_strong(&types[i], &type, (unsigned)unknown->sType)) {
-            log_line(
-                PYLAYER_LOG_WARN,
-                "the pNext chain of a pipeline's create info has a structure that the layer does not know (sType %u). "
-                "The layer cannot change the structures after it, so it creates such pipelines without a probe or a "
-                "capture",
-                (unsigned)unknown->sType);
-            return;
-        }
-        if (type == (unsigned)unknown->sType)
-            return;
-    }
+    if (unknown && !atomic_exchange(&said, true)) /* otherwise memory was short */
+        log_line(PYLAYER_LOG_WARN,
+                 "the pNext chain of a pipeline's create info has a structure that the layer does not know (sType %u). "
+                 "The layer cannot change the structures after it, so it creates such pipelines without a probe or a "
+                 "capture",
+                 (unsigned)unknown->sType);
 }

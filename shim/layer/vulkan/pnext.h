@@ -39,8 +39,7 @@ const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last
  */
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last);
 
-/* Logs that a struct in a pipeline's chain had to change and could not: one line for each sType that the layer does
- * not know. */
+/* Logs, once, that a struct in a pipeline's chain had to change and could not. */
 void pnext_say_unknown(const void *chain, const void *last);
 
 #endif
