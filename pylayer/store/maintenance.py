@@ -92,7 +92,8 @@ def maintain(
     least: int = JOIN_BYTES,
 ) -> Generator[None, None, None]:
     """Does everything that one identity's folder needs now, and that of state. ``merge``: how a fold joins cells.
-    ``least``: from how many bytes of journals on they are folded. Raises OSError; the store is then as it was."""
+    ``least``: from how many bytes of journals with pipelines on they are folded. Raises OSError; the store is then as
+    it was."""
     if at_exit:
         _limit_at_exit(folder.root, limits, say)  # first, because time may end in a fold, which makes one file of many
     else:
@@ -103,9 +104,9 @@ def maintain(
         if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
             yield
     ended.close_ended_journals(folder, None)
-    for place in (folder, state.folder(folder.root)):
+    for place, bytes_there in ((folder, least), (state.folder(folder.root), fold.WORTH_BYTES)):
         for program in place.programs():
-            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge, least)
+            quarantined += yield from _fold(place, program, damaged, say, at_exit, merge, bytes_there)
     if quarantined:
         say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer ls lists them")
     if at_exit:
