@@ -130,8 +130,8 @@ def maintain(
         )
     folder.prepare()
     repaired = 0
-    for place in (folder, state.folder(folder.root)):
-        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge, least=least)
+    for place, bytes_there in ((folder, least), (state.folder(folder.root), fold.WORTH_BYTES)):
+        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge, least=bytes_there)
     if repaired:
         say(f"{repaired} damaged files of the store are gone; what verified in packs and journals is kept")
     if at_exit:
