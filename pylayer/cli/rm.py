@@ -35,7 +35,6 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
-    from ..store.folder import Folder
     from ..store.store import Store, VerdictText
 
 #: What can be removed, and what the help says of it.
@@ -72,15 +71,14 @@ class Removing:
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _add(self, folder: Folder, programs: dict[int, str] | None) -> None:
-        removal = Removal(folder, programs)
+    def _add(self, removal: Removal) -> None:
         self.folders += [removal] * (not removal.is_empty)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for shelf in selection.shelves(self.store, self.names):
             taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
-            self._add(folder_of(self.store.root, shelf), taken if selection.app else None)
+            self._add(Removal(folder_of(self.store.root, shelf), taken if selection.app else None))
 
     def add_stale(self) -> None:
         """Adds the pipelines that no driver of this machine would use. Raises Failure."""
@@ -97,7 +95,7 @@ class Removing:
                 why = f"it is for {abi} programs, whose drivers cannot be listed from here"
                 self.kept.append(f"identity {shelf.name}, because {why}")
             elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._add(folder_of(self.store.root, shelf), None)
+                self._add(Removal(folder_of(self.store.root, shelf), None))
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
@@ -113,7 +111,7 @@ class Removing:
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
         programs = {number: self.names.of(number) for number in with_recordings(self.store, self.names, app)}
-        self._add(state.folder(self.store.root), None if app is None else programs)
+        self._add(Removal(state.folder(self.store.root), None if app is None else programs))
 
     def add_blocks(self, selection: Selection) -> None:
         """Adds what is set aside or switched off."""
