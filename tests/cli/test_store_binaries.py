@@ -41,7 +41,7 @@ def indexed(store: Store, program: tuple[str, str]) -> int:
 
 
 def test_ls(user: User, store: Store) -> None:
-    """Cells and binaries both count as pipelines. ls --json says how many are binaries, and every byte belongs to a row."""
+    """Cells and binaries both count as pipelines, and every byte belongs to a row."""
     found = user.json("ls")
     (shelf,) = found["identities"]
     rows = {row["program"]: row for row in shelf["programs"]}
