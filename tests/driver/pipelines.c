@@ -62,6 +62,8 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     }
     if (device->internal_cache)
         found = cache_find(&device->internal, &request->key);
+    if (!found && device->internal_cache && device->settings->warm)
+        found = entry_make(device->settings, &request->key, false);
     if (!found)
         *traits |= request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
     return found;
@@ -72,7 +74,8 @@ void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
     if (!feedback || settings.feedback == FEEDBACK_NO)
         return;
     VkPipelineCreationFeedbackFlags flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
-    if ((traits & TRAIT_HIT) && settings.feedback != FEEDBACK_NO_HITS)
+    bool hit = (traits & TRAIT_HIT) != 0 && settings.feedback != FEEDBACK_NO_HITS;
+    if (settings.feedback == FEEDBACK_WRONG ? !hit : hit || settings.feedback == FEEDBACK_HITS)
         flags |= VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
     *feedback->pPipelineCreationFeedback = (VkPipelineCreationFeedback){flags, 1000};
     for (uint32_t i = 0; i < feedback->pipelineStageCreationFeedbackCount; i++)

@@ -21,7 +21,8 @@ VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size
     return cache;
 }
 
-/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. */
+/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. NVK reports too small a size
+ * for some pipelines, so each further attempt has twice the room. */
 uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size)
 {
     *size = 0;
@@ -29,6 +30,7 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
         size_t wanted = 0;
         if (driver->get_pipeline_cache_data(driver->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
             return NULL;
+        wanted <<= attempt;
         uint8_t *data = malloc(wanted);
         if (!data)
             return NULL;
