@@ -19,6 +19,8 @@
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents show nothing
+ *   executables=no       VK_KHR_pipeline_executable_properties: a pipeline has one executable, and of it two internal
+ *                        representations if it was compiled, one if it was found
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
  *   warm=no              yes: its internal cache has every pipeline when the process begins, as a disk cache may
@@ -120,7 +122,7 @@ typedef struct {
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, libraries, binaries, more_pipelines;
-    Part ray_tracing, maintenance8, swapchain;
+    Part ray_tracing, maintenance8, swapchain, executables;
     bool internal_cache, internal_cache_control, warm, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
@@ -438,7 +440,7 @@ typedef struct {
     Object object; /* object.contents is the key */
     SharedEntry *entry;
     uint32_t binary_count;
-    bool captured, released;
+    bool captured, released, compiled;
 } Pipeline;
 
 /* One call of vkCreate*Pipelines. */

@@ -38,6 +38,7 @@ static const DeviceSettings defaults = {
     .maintenance5 = PART_YES,
     .libraries = PART_YES,
     .more_pipelines = PART_NO,
+    .executables = PART_NO,
     .binaries = PART_YES,
     .ray_tracing = PART_YES,
     .maintenance8 = PART_YES,
@@ -122,6 +123,7 @@ static bool read_part_of(DeviceSettings *device, const char *name, const char *v
         {"maintenance8", &device->maintenance8},     {"libraries", &device->libraries},
         {"more-pipelines", &device->more_pipelines}, {"swapchain", &device->swapchain},
         {"ray-tracing", &device->ray_tracing},       {"binaries", &device->binaries},
+        {"executables", &device->executables},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i].name) == 0) {

@@ -92,6 +92,21 @@ def test_doctor(scripted: ScriptedDriver, name: str) -> None:
     assert "\n" not in device["reason"]
 
 
+def test_representations(scripted: ScriptedDriver) -> None:
+    """A pipeline that ANV finds in a cache has fewer internal representations than one that it compiled. Pipelines that
+    capture them are compiled in each run, as without the layer, and others are found."""
+    script = "executables=yes;internal-cache=no"
+    recipe = "device control executables modules\n"
+    for name, flags in (("captured", " flags=representations"), ("plain", "")):
+        recipe += f"{name}: compute - : P0 shader=comp0{flags}\n{name}-has: executables P0\n"
+    alone = scripted.recipe(recipe, script=script, layered=False).stdout
+    assert "captured-has count=1 0,0,0,2," in alone
+    for _ in range(3):
+        assert scripted.recipe(recipe, script=script).stdout == alone
+    counters = scripted.world.last()
+    assert (counters["hits"], counters["compiled"], counters["passed"]) == (1, 0, 1)
+
+
 #: Why a process finds nothing of what others stored: its keys are other ones, as ANV's of compute pipelines in one of
 #: some 250 processes, or it ignores the data that it is given.
 BAD_PROCESS = ["keys=process", "create-cache=ignore"]
