@@ -126,4 +126,5 @@ def test_bad_process(scripted: ScriptedDriver, script: str, program: str) -> Non
         compiles = 0 if number > 0 and not bad else COUNT
         assert (run["carrier"], scripted.counts["compiles"]) == ("cells", compiles)
         assert run["stored_records"] <= compiles
+        assert compiles or run["counters"]["fetched"] == COUNT  # the records of bad processes are not read
     assert not list(scripted.world.store.glob("store/*/*.verdict"))

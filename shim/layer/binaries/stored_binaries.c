@@ -29,20 +29,11 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     count(&totals->fetched_compile_ns, record->create_ns);
 }
 
-/* Packs first, then by the time at which a file was made, which a name has behind the program's number. */
-static int by_time(const void *left, const void *right)
-{
-    const StoredFile *a = left, *b = right;
-    int packs = b->has_table - a->has_table;
-    return packs ? packs : strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
-}
-
 void stored_binaries_read(Binaries *binaries, Store *store)
 {
     Stored *stored = &store->stored;
-    if (stored->file_count > 0) /* of two records under one key, the index finds the one that was added last */
-        qsort(stored->files, stored->file_count, sizeof *stored->files, by_time);
     Taking taking = {.binaries = binaries};
+    /* The oldest file comes first: of two records under one key, the index finds the one that was added last. */
     for (uint32_t i = 0; i < stored->file_count; i++) {
         const StoredFile *file = &stored->files[i];
         taking.bytes = 0;
