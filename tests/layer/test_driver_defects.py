@@ -62,7 +62,8 @@ def test_defect(scripted: ScriptedDriver, name: str, program: str) -> None:
     alone = seen(scripted.demo(*arguments, script=defect.script, layered=False))
     # Binaries are for pipelines without a cache.
     finds = 1 if program == "own cache" else defect.finds
-    for number in range(finds + 3):
+    sizes = []
+    for number in range(finds + 4):
         more = "warm=yes;" if defect.warm and number == 0 else "internal-cache=no;"
         assert seen(scripted.demo(*arguments, script=more + defect.script, verify=True)) == alone
         run = scripted.world.runs()[-1]
@@ -73,7 +74,9 @@ def test_defect(scripted: ScriptedDriver, name: str, program: str) -> None:
             found = number >= finds
             assert run["stored_records"] == (0 if found else COUNT)
             assert scripted.counts["compiles"] == (0 if found or more == "warm=yes;" else COUNT)
+        sizes.append(sum(path.stat().st_size for path in scripted.world.store.glob("s*/**/*") if path.is_file()))
     assert (scripted.world.last()["passed"] == COUNT) is defect.off
+    assert sizes[-1] - sizes[finds + 1] < 1024  # pipelines, verdicts and recordings; a fold may add a table
 
 
 @pytest.mark.parametrize("name", DEFECTS)
