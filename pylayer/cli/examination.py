@@ -114,7 +114,10 @@ def _judged(device: Device, runs: list[recorded.Run], failure: str) -> None:
             device |= {"status": OK}
             device["tried"] = "a program compiled a pipeline, and its second run found it in the store"
         else:
-            device["advice"] = "The driver gives nothing to store for it, or the policy file keeps it out of the store."
+            device["advice"] = (
+                "The driver gives nothing to store for it or does not find it again, or the policy file keeps it out "
+                "of the store."
+            )
 
 
 def _try_device(number: int, facts: DeviceFacts, scratch: str) -> tuple[Check, Device]:

@@ -95,7 +95,7 @@ class Pipelines:
         if self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE or state is None or not self._device.keeps:
             return
         if not state.stored_cells and self._learning.empty_cell():
-            reason = "this driver's VkPipelineCache keeps nothing, so nothing can be stored"
+            reason = "the driver finds nothing in its own cache data, so nothing can be stored"
             self._device.switch_off(reason)
             self._device.log(LOG_INFO, f"{self._device.facts.device_name}: {reason}; the layer is off for it")
 

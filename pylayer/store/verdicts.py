@@ -70,8 +70,9 @@ CHANGING = (
 )  # fmt: skip
 #: Exceptions: where caches on disk are, which device is used, and how frames are presented.
 HARMLESS = (
-    "MESA_DISK_CACHE_", "MESA_GLSL_CACHE_", "MESA_LOADER_", "MESA_SHADER_CACHE_", "MESA_VK_DEVICE_SELECT",
-    "MESA_VK_WSI_", "RADV_FORCE_FAMILY", "__GL_SHADER_DISK_CACHE", "__GL_SYNC_", "__GL_VRR", "__GL_GSYNC",
+    "INTEL_STUB_GPU_", "MESA_DISK_CACHE_", "MESA_GLSL_CACHE_", "MESA_LOADER_", "MESA_SHADER_CACHE_",
+    "MESA_VK_DEVICE_SELECT", "MESA_VK_WSI_", "RADV_FORCE_FAMILY", "__GL_SHADER_DISK_CACHE", "__GL_SYNC_", "__GL_VRR",
+    "__GL_GSYNC",
 )  # fmt: skip
 
 
@@ -100,8 +101,8 @@ TABLE = {
     # Success: a cell with data.
     STUB: VerdictRule(
         "stub", 2, 14 * DAY, about_driver=True,
-        effect="the layer is off, because the driver's VkPipelineCache keeps nothing",
-        end="the layer is on again: the driver's VkPipelineCache keeps pipelines",
+        effect="the layer is off, because the driver finds nothing in its own cache data",
+        end="the layer is on again: the driver finds pipelines in its own cache data",
     ),
     # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
     RECORD: VerdictRule(

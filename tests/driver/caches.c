@@ -219,6 +219,10 @@ static size_t spoil_header(uint8_t *data, size_t size, const char *what)
         header->pipelineCacheUUID[15] ^= 1;
     else if (strcmp(what, "length") == 0)
         header->headerSize = 7;
+    else if (strcmp(what, "count") == 0 && size >= sizeof(DataHeader))
+        ((DataHeader *)header)->count = 0;
+    else if (strcmp(what, "count") == 0)
+        return size;
     else
         memset(header, 0, sizeof *header);
     return size;
@@ -243,10 +247,10 @@ static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Ver
 {
     size_t room = *size;
     pthread_mutex_lock(&cache->mutex);
-    size_t most = cache->used;
-    if ((verdict->action == ACT_INCOMPLETE || verdict->action == ACT_SHRINK) && most)
+    size_t most = cache->used, all = size_of_data_locked(cache);
+    bool tight = verdict->action == ACT_TIGHT && room <= all;
+    if ((verdict->action == ACT_INCOMPLETE || verdict->action == ACT_SHRINK || tight) && most)
         most--;
-    size_t all = size_of_data_locked(cache);
     size_t used = write_data_locked(device, cache, data, room, most);
     pthread_mutex_unlock(&cache->mutex);
     VkResult result = used < all ? VK_INCOMPLETE : VK_SUCCESS;

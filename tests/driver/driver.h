@@ -11,20 +11,26 @@
  *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) api=1.3
  *   driver-version=1 driver-id=0 driver-name=test driver-info=build-1 uuid=7e57 (hexadecimal, zeros follow)
  *   build=1              the build of its compiler, in all data; no Vulkan property shows it
- *   global-key=1         what its global key is made of: binaries of another one are of no use
+ *   global-key=1         what its global key is made of: binaries of another one are of no use; process: another one in
+ *                        each process
+ *   keys=0               what the keys of all pipelines are made of: nothing of another one is found; process: the same
  *   abi=64               or 32: the size of a word, in all data; no Vulkan property shows it
  *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
  *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents show nothing
+ *   executables=no       VK_KHR_pipeline_executable_properties: a pipeline has one executable, and of it two internal
+ *                        representations if it was compiled, one if it was found
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
+ *   warm=no              yes: its internal cache has every pipeline when the process begins, as a disk cache may
  *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
  *                        never: the driver does it at once and returns VK_OPERATION_NOT_DEFERRED_KHR
  *   feedback=yes         no: creation feedback is left unwritten; no-hits: feedback never reports a hit;
- *                        everywhere: each command that is given a create info reports a hit in its feedback
+ *                        everywhere: each command that is given a create info reports a hit in its feedback;
+ *                        hits: every pipeline is a hit, compiled ones, too; wrong: those that are no hits are
  *   payload=256          approximate size of a pipeline's code in bytes
  *   guilty=0             the number of the pipeline, among those compiled in this process, whose entry is marked as
  *                        guilty and has the text GUILTY in its code
@@ -50,9 +56,11 @@
  *                             (merge), or without adding the pipeline to the cache (pipeline)
  *          move               for merge: the sources are empty afterwards
  *          for get-data:  empty (no bytes at all), grow (the cache has more when it is read than when asked its size),
- *                        incomplete (always VK_INCOMPLETE, and one entry is missing), overstate (reports 64 bytes more
- *                        than the buffer has room for), shrink (writes less than the size it reported),
- *                        header:short, version, vendor, device, uuid, length or zero (the part that is wrong),
+ *                        incomplete (always VK_INCOMPLETE, and one entry is missing), tight (VK_INCOMPLETE, and one
+ *                        entry is missing, unless the buffer is larger than the size it reported), overstate (reports
+ *                        64 bytes more than the buffer has room for), shrink (writes less than the size it reported),
+ *                        header:short, version, vendor, device, uuid, length, zero or count (the part that is wrong;
+ *                        count: the driver's own count of entries is 0),
  *                        garbage (the header, and no entry that the driver could read), stub (only the header)
  *          for create-binaries:  missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one binary less than there are),
  *                        partial:N (the Nth is VK_NULL_HANDLE, and VK_ERROR_OUT_OF_HOST_MEMORY)
@@ -100,15 +108,22 @@ enum { MAX_DEVICES = 2, KEY_BYTES = 32 };
 
 typedef enum { PART_NO, PART_YES, PART_UNFEATURED, PART_NULL } Part;
 typedef enum { DEFERS_AT_ONCE, DEFERS_TO_JOIN, DEFERS_NEVER } Deferral;
-typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS, FEEDBACK_EVERYWHERE } Feedback;
+typedef enum {
+    FEEDBACK_YES,
+    FEEDBACK_NO,
+    FEEDBACK_NO_HITS,
+    FEEDBACK_EVERYWHERE,
+    FEEDBACK_HITS,
+    FEEDBACK_WRONG
+} Feedback;
 
 typedef struct {
     uint32_t vendor_id, device_id, api, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, libraries, binaries, more_pipelines;
-    Part ray_tracing, maintenance8, swapchain;
-    bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
+    Part ray_tracing, maintenance8, swapchain, executables;
+    bool internal_cache, internal_cache_control, warm, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
     uint64_t binaries_identity; /* the same for binaries: with the global key */
@@ -116,7 +131,7 @@ typedef struct {
 
 typedef struct {
     uint32_t device_count;
-    uint32_t guilty;
+    uint32_t guilty, keys;
     Deferral deferral;
     Feedback feedback;
     DeviceSettings devices[MAX_DEVICES];
@@ -167,6 +182,7 @@ uint32_t script_number(const char *text);
     X(EMPTY, "empty")                                                                                                  \
     X(GROW, "grow")                                                                                                    \
     X(INCOMPLETE, "incomplete")                                                                                        \
+    X(TIGHT, "tight")                                                                                                  \
     X(OVERSTATE, "overstate")                                                                                          \
     X(SHRINK, "shrink")                                                                                                \
     X(HEADER, "header")                                                                                                \
@@ -424,7 +440,7 @@ typedef struct {
     Object object; /* object.contents is the key */
     SharedEntry *entry;
     uint32_t binary_count;
-    bool captured, released;
+    bool captured, released, compiled;
 } Pipeline;
 
 /* One call of vkCreate*Pipelines. */

@@ -91,6 +91,8 @@ static void read_flags(PipelineRequest *request, const void *chain, VkPipelineCr
         in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
     request->flags = wide ? wide->flags : flags;
     hash_number(&request->key, request->flags & ~(uint64_t)NOT_IN_KEY);
+    if (settings.keys)
+        hash_number(&request->key, settings.keys);
     const VkPipelineBinaryInfoKHR *binaries = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
     request->binaries = binaries && binaries->binaryCount ? binaries : NULL;
     request->feedback = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO);

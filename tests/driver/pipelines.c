@@ -1,6 +1,7 @@
 /* Pipelines: found in a cache, made from binaries, or compiled. */
 #include "driver.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,8 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     }
     if (device->internal_cache)
         found = cache_find(&device->internal, &request->key);
+    if (!found && device->internal_cache && device->settings->warm)
+        found = entry_make(device->settings, &request->key, false);
     if (!found)
         *traits |= request->flags & FAIL_ON_COMPILE ? TRAIT_PROBE : TRAIT_COMPILE;
     return found;
@@ -72,7 +75,8 @@ void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
     if (!feedback || settings.feedback == FEEDBACK_NO)
         return;
     VkPipelineCreationFeedbackFlags flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
-    if ((traits & TRAIT_HIT) && settings.feedback != FEEDBACK_NO_HITS)
+    bool hit = (traits & TRAIT_HIT) != 0 && settings.feedback != FEEDBACK_NO_HITS;
+    if (settings.feedback == FEEDBACK_WRONG ? !hit : hit || settings.feedback == FEEDBACK_HITS)
         flags |= VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
     *feedback->pPipelineCreationFeedback = (VkPipelineCreationFeedback){flags, 1000};
     for (uint32_t i = 0; i < feedback->pipelineStageCreationFeedbackCount; i++)
@@ -90,6 +94,7 @@ static VkResult make_pipeline(const CreateCall *call, SharedEntry *entry, const 
     made->entry = entry;
     made->binary_count = request->binary_count;
     made->captured = traits & TRAIT_CAPTURE;
+    made->compiled = traits & TRAIT_COMPILE;
     atomic_fetch_add(&entry->users, 1);
     *handle = (VkPipeline)(uintptr_t)made;
     return VK_SUCCESS;
@@ -245,6 +250,40 @@ static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, cons
     object_free(self, &gone->object, allocator);
 }
 
+/* ---- what is in a pipeline ---- */
+
+static VkResult VKAPI_CALL get_executables(VkDevice device, const VkPipelineInfoKHR *info, uint32_t *count,
+                                           VkPipelineExecutablePropertiesKHR *properties)
+{
+    (void)device, (void)info;
+    *count = properties && *count == 0 ? 0 : 1;
+    if (properties && *count)
+        snprintf(properties->name, sizeof properties->name, "code");
+    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL get_statistics(VkDevice device, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
+                                          VkPipelineExecutableStatisticKHR *statistics)
+{
+    (void)device, (void)info, (void)statistics;
+    *count = 0;
+    return VK_SUCCESS;
+}
+
+/* As ANV: what the compiler had on its way is in no cache. */
+static VkResult VKAPI_CALL get_representations(VkDevice device, const VkPipelineExecutableInfoKHR *info,
+                                               uint32_t *count,
+                                               VkPipelineExecutableInternalRepresentationKHR *representations)
+{
+    (void)device;
+    const Pipeline *of = object_of((uint64_t)info->pipeline, KIND_PIPELINE);
+    uint32_t have = of->compiled ? 2 : 1;
+    *count = representations && *count < have ? *count : have;
+    for (uint32_t i = 0; representations && i < *count; i++)
+        snprintf(representations[i].name, sizeof representations[i].name, i ? "intermediate" : "code");
+    return VK_SUCCESS;
+}
+
 /* ---- pipelines of other kinds ---- */
 
 /* Nothing is known of them but the cache that they take. */
@@ -285,5 +324,8 @@ const EntryPoint pipeline_commands[] = {
     ENTRY("vkCreateComputePipelines", create_compute),
     ENTRY("vkCreateGraphicsPipelines", create_graphics),
     ENTRY("vkDestroyPipeline", destroy_pipeline),
+    ENTRY("vkGetPipelineExecutablePropertiesKHR", get_executables),
+    ENTRY("vkGetPipelineExecutableStatisticsKHR", get_statistics),
+    ENTRY("vkGetPipelineExecutableInternalRepresentationsKHR", get_representations),
     {NULL, NULL},
 };

@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 19 };
+enum { OFFERS = 20 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -37,6 +37,7 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
         {"VK_AMDX_shader_enqueue", device->more_pipelines},
         {"VK_ARM_data_graph", device->more_pipelines},
+        {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, device->executables},
         {VK_KHR_SWAPCHAIN_EXTENSION_NAME, device->swapchain},
     };
     memcpy(offers, all, sizeof all);
@@ -101,6 +102,8 @@ static const struct {
     FEATURE(BUFFER_DEVICE_ADDRESS_FEATURES, BufferDeviceAddressFeatures, bufferDeviceAddress, PART(ray_tracing)),
     FEATURE(MAINTENANCE_5_FEATURES_KHR, Maintenance5FeaturesKHR, maintenance5, PART(maintenance5)),
     FEATURE(PIPELINE_BINARY_FEATURES_KHR, PipelineBinaryFeaturesKHR, pipelineBinaries, PART(binaries)),
+    FEATURE(PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, PipelineExecutablePropertiesFeaturesKHR,
+            pipelineExecutableInfo, PART(executables)),
     {TYPE_MAINTENANCE8, ONE_MEMBER, PART(maintenance8)},
 };
 enum { KNOWN_FEATURES = sizeof known_features / sizeof *known_features };

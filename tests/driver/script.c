@@ -49,7 +49,7 @@ static int place_of(const char *name, const char *const *names, int count)
 static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_CREATE_CACHE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_DATA] = 1u << ACT_EMPTY | 1u << ACT_GROW | 1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK |
-                    1u << ACT_HEADER | 1u << ACT_GARBAGE | 1u << ACT_STUB,
+                    1u << ACT_HEADER | 1u << ACT_GARBAGE | 1u << ACT_STUB | 1u << ACT_TIGHT,
     [DO_MERGE] = 1u << ACT_IGNORE | 1u << ACT_MOVE,
     [DO_PIPELINE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_KEY] = 1u << ACT_ZERO | 1u << ACT_LONG,
@@ -58,7 +58,9 @@ static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_JOIN] = 1u << ACT_LATE,
 };
 
-#define ON_READ (1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK | 1u << ACT_HEADER | 1u << ACT_GARBAGE)
+#define ON_READ                                                                                                        \
+    (1u << ACT_INCOMPLETE | 1u << ACT_TIGHT | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK | 1u << ACT_HEADER |              \
+     1u << ACT_GARBAGE)
 
 static VkResult read_result(const char *text)
 {
@@ -94,7 +96,7 @@ static VkResult read_result(const char *text)
 
 static void read_argument(Rule *rule, const char *argument)
 {
-    static const char *const parts[] = {"short", "version", "vendor", "device", "uuid", "length", "zero"};
+    static const char *const parts[] = {"short", "version", "vendor", "device", "uuid", "length", "zero", "count"};
     bool needed = rule->action == ACT_ERROR || rule->action == ACT_SLOW || rule->action == ACT_HEADER ||
                   rule->action == ACT_PARTIAL || rule->action == ACT_WAIT || rule->action == ACT_UNTIL;
     if (needed != (argument != NULL))

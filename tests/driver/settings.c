@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 DriverSettings settings = {.device_count = 1};
 
@@ -14,6 +15,12 @@ uint32_t script_number(const char *text)
     if (!text || !*text || *end || value > UINT32_MAX)
         wrong_script("not a number", text ? text : "");
     return (uint32_t)value;
+}
+
+/* A number, or one that differs in each process. */
+static uint32_t read_key(const char *text)
+{
+    return strcmp(text, "process") == 0 ? (uint32_t)getpid() : script_number(text);
 }
 
 static const DeviceSettings defaults = {
@@ -31,6 +38,7 @@ static const DeviceSettings defaults = {
     .maintenance5 = PART_YES,
     .libraries = PART_YES,
     .more_pipelines = PART_NO,
+    .executables = PART_NO,
     .binaries = PART_YES,
     .ray_tracing = PART_YES,
     .maintenance8 = PART_YES,
@@ -95,7 +103,6 @@ static bool read_number_of(DeviceSettings *device, const char *name, const char 
         {"driver-id", &device->driver_id},
         {"build", &device->build},
         {"abi", &device->abi},
-        {"global-key", &device->global_key},
         {"payload", &device->payload},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -116,6 +123,7 @@ static bool read_part_of(DeviceSettings *device, const char *name, const char *v
         {"maintenance8", &device->maintenance8},     {"libraries", &device->libraries},
         {"more-pipelines", &device->more_pipelines}, {"swapchain", &device->swapchain},
         {"ray-tracing", &device->ray_tracing},       {"binaries", &device->binaries},
+        {"executables", &device->executables},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i].name) == 0) {
@@ -132,6 +140,7 @@ static bool read_flag_of(DeviceSettings *device, const char *name, const char *v
         bool *flag;
     } flags[] = {
         {"internal-cache", &device->internal_cache},
+        {"warm", &device->warm},
         {"internal-cache-control", &device->internal_cache_control},
         {"prefers-internal-cache", &device->prefers_internal_cache},
         {"precompiled-internal-cache", &device->precompiled_internal_cache},
@@ -149,7 +158,9 @@ static bool read_of(DeviceSettings *device, const char *name, const char *value)
 {
     if (read_number_of(device, name, value) || read_part_of(device, name, value) || read_flag_of(device, name, value))
         return true;
-    if (strcmp(name, "api") == 0)
+    if (strcmp(name, "global-key") == 0)
+        device->global_key = read_key(value);
+    else if (strcmp(name, "api") == 0)
         device->api = read_api(value);
     else if (strcmp(name, "driver-name") == 0)
         snprintf(device->driver_name, sizeof device->driver_name, "%s", value);
@@ -174,17 +185,19 @@ static int read_one_of(const char *value, const char *const *names, int name_cou
 static bool read_common(const char *name, const char *value)
 {
     static const char *const deferrals[] = {"at-once", "to-join", "never"};
-    static const char *const feedbacks[] = {"yes", "no", "no-hits", "everywhere"};
+    static const char *const feedbacks[] = {"yes", "no", "no-hits", "everywhere", "hits", "wrong"};
     if (strcmp(name, "devices") == 0) {
         settings.device_count = script_number(value);
         if (settings.device_count < 1 || settings.device_count > MAX_DEVICES)
             wrong_script("not a number of devices", value);
     } else if (strcmp(name, "guilty") == 0) {
         settings.guilty = script_number(value);
+    } else if (strcmp(name, "keys") == 0) {
+        settings.keys = read_key(value);
     } else if (strcmp(name, "deferral") == 0) {
         settings.deferral = (Deferral)read_one_of(value, deferrals, 3);
     } else if (strcmp(name, "feedback") == 0) {
-        settings.feedback = (Feedback)read_one_of(value, feedbacks, 4);
+        settings.feedback = (Feedback)read_one_of(value, feedbacks, 6);
     } else {
         return false;
     }

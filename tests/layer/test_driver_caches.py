@@ -121,6 +121,16 @@ def test_equal_pipelines_with_two_fingerprints(scripted: ScriptedDriver) -> None
     assert (scripted.world.last()["compiled"], scripted.world.last()["hits"]) == (0, 2)
 
 
+def test_two_pipelines_with_one_fingerprint(scripted: ScriptedDriver) -> None:
+    """Flags are in no fingerprint. Of what is stored under one, the driver gets only what it needs to find the
+    pipeline, the oldest first."""
+    one, other = ("one: compute - : P0 shader=comp0\n", "other: compute - : P1 shader=comp0 flags=noopt\n")
+    runs = [(one, 1, 0), (other, 1, 1), (one, 0, 1), (other, 0, 2), (one + other, 0, 2), (other + one, 0, 2)]
+    for lines, compiles, fetched in runs:
+        scripted.recipe("device control modules\n" + lines, script="internal-cache=no")
+        assert (scripted.counts["compiles"], scripted.world.last()["fetched"]) == (compiles, fetched)
+
+
 def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
     """If the driver refuses one of eight stored records, one pipeline is compiled and the others are cache hits."""
     scripted.demo("--count", 8)

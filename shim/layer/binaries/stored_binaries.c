@@ -8,6 +8,7 @@
 typedef struct Taking {
     Binaries *binaries;
     uint64_t bytes; /* of the records that verify */
+    bool foreign;   /* a record is of another global key */
 } Taking;
 
 static void take_record(void *to, const RecordHeader *record, const uint8_t *data)
@@ -16,8 +17,11 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     Binaries *binaries = taking->binaries;
     PylayerCounters *totals = &counters_of(binaries->run)->totals;
     taking->bytes += record_space(record->size);
-    if (!record_is(record, "BINR") || blocks_record(binaries->crash, record, NULL, 0) ||
-        !binary_index_load(binaries, data, record->size))
+    if (!record_is(record, "BINR") || blocks_record(binaries->crash, record, NULL, 0))
+        return;
+    const BinaryRecord *of = binary_record_check(data, record->size);
+    taking->foreign |= of && of->global_key != atomic_load(&binaries->global_key);
+    if (!binary_index_load(binaries, data, record->size))
         return;
     atomic_store(&binaries->crash->holds_stored, true);
     count(&totals->fetched, 1);
@@ -25,25 +29,20 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     count(&totals->fetched_compile_ns, record->create_ns);
 }
 
-/* Packs first, then by the time at which a file was made, which a name has behind the program's number. */
-static int by_time(const void *left, const void *right)
-{
-    const StoredFile *a = left, *b = right;
-    int packs = b->has_table - a->has_table;
-    return packs ? packs : strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
-}
-
 void stored_binaries_read(Binaries *binaries, Store *store)
 {
     Stored *stored = &store->stored;
-    if (stored->file_count > 0) /* of two records under one key, the index finds the one that was added last */
-        qsort(stored->files, stored->file_count, sizeof *stored->files, by_time);
+    Taking taking = {.binaries = binaries};
+    /* The oldest file comes first: of two records under one key, the index finds the one that was added last. */
     for (uint32_t i = 0; i < stored->file_count; i++) {
         const StoredFile *file = &stored->files[i];
-        Taking taking = {.binaries = binaries};
+        taking.bytes = 0;
         folder_records(file->system ? stored->system : stored->directory, file->name, stored->identity,
                        file->has_table ? "PACK" : "JRNL", 1u << 30 /* no import is larger */, take_record, &taking);
         if (taking.bytes + sizeof(FileHeader) < file->size)
             index_tell_damage(store, i, READ_FAILED);
     }
+    /* The global key of ANV 26.1.6 differs in each process: binaries would be stored in each run and never found. */
+    for (unsigned kind = 0; taking.foreign && binaries->index_bytes == 0 && kind < PYLAYER_KIND_COUNT; kind++)
+        call_switch_off(&binaries->crash->added_calls, PYLAYER_MARK_KEY, kind);
 }

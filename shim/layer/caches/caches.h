@@ -161,9 +161,10 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
  * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
 bool stored_open(Caches *caches, const FileHeader *header);
 
-/* Merges all that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Returns what is
- * known of the fingerprint: enum Seen. */
-unsigned stored_fetch(Caches *caches, uint64_t fingerprint);
+/* Merges a record that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Of several
+ * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates what
+ * is known of the fingerprint: enum Seen. With fingerprint 0 it merges all that have none. */
+bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);
 

@@ -21,16 +21,28 @@ VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size
     return cache;
 }
 
+/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. NVK reports too small a size
+ * for some pipelines, so each further attempt has twice the room. */
 uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size)
 {
-    size_t wanted = 0;
-    if (driver->get_pipeline_cache_data(driver->handle, cache, &wanted, NULL) != VK_SUCCESS)
-        wanted = 0;
-    uint8_t *data = wanted ? malloc(wanted) : NULL;
-    *size = wanted;
-    if (data && driver->get_pipeline_cache_data(driver->handle, cache, size, data) == VK_SUCCESS && *size <= wanted)
-        return data;
-    free(data);
     *size = 0;
+    for (int attempt = 0; attempt < 4; attempt++) {
+        size_t wanted = 0;
+        if (driver->get_pipeline_cache_data(driver->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
+            return NULL;
+        wanted <<= attempt;
+        uint8_t *data = malloc(wanted);
+        if (!data)
+            return NULL;
+        size_t got = wanted;
+        VkResult result = driver->get_pipeline_cache_data(driver->handle, cache, &got, data);
+        if (result == VK_SUCCESS && got <= wanted) {
+            *size = got;
+            return data;
+        }
+        free(data);
+        if (result != VK_INCOMPLETE)
+            return NULL;
+    }
     return NULL;
 }

@@ -180,11 +180,12 @@ static void await_given_locked(Caches *caches, Place place)
     }
 }
 
-/* Gives a record, unless somebody else does. */
-static enum ReadResult give(Caches *caches, Place place)
+/* Gives a record, unless somebody else does. Then *mine is false. */
+static enum ReadResult give(Caches *caches, Place place, bool *mine)
 {
     Stored *stored = &caches->store->stored;
-    if (claim(stored, place))
+    *mine = claim(stored, place);
+    if (*mine)
         return give_claimed(caches, place);
     pthread_mutex_lock(&stored->mutex);
     if (number_map_find(&stored->places, place) == GIVING)
@@ -193,47 +194,53 @@ static enum ReadResult give(Caches *caches, Place place)
     return READ_DONE;
 }
 
-/* Returns the worst of what became of the records. Records without a fingerprint may be many, and are those of other
- * pipelines: at the deadline the rest is left to the next creation. */
-static enum ReadResult give_all(Caches *caches, uint64_t fingerprint)
+/* Returns the worst of what became of the records. Of several with a fingerprint the driver gets one, and *more is set:
+ * it may find the pipeline in that. Records without a fingerprint may be many, and are those of other pipelines: at the
+ * deadline the rest is left to the next creation. */
+static enum ReadResult give_some(Caches *caches, uint64_t fingerprint, bool *more)
 {
     Places found = {0};
     enum ReadResult worst = READ_DONE;
     uint64_t deadline = fingerprint ? UINT64_MAX : now_ns() + UNNAMED_NS;
     index_look_up(caches->store, fingerprint, &found);
-    for (size_t i = 0; i < found.count && worst != READ_LATE; i++) {
-        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i]) : READ_LATE;
+    for (size_t i = 0; i < found.count && worst != READ_LATE && !*more; i++) {
+        bool mine = false;
+        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i], &mine) : READ_LATE;
         worst = result > worst ? result : worst;
+        *more = fingerprint && mine && result == READ_DONE && i + 1 < found.count;
     }
     free(found.places);
     return worst;
 }
 
-static unsigned fetch(Caches *caches, uint64_t fingerprint, unsigned known)
+static bool fetch(Caches *caches, uint64_t fingerprint)
 {
     Stored *stored = &caches->store->stored;
-    enum ReadResult result = give_all(caches, fingerprint);
-    if (result != READ_LATE && atomic_load(&stored->behind))
-        result = index_read_again(caches->store) ? give_all(caches, fingerprint) : READ_LATE;
-    if (result == READ_LATE)
-        return known;
+    bool more = false;
+    enum ReadResult result = give_some(caches, fingerprint, &more);
+    if (!more && result != READ_LATE && atomic_load(&stored->behind))
+        result = index_read_again(caches->store) ? give_some(caches, fingerprint, &more) : READ_LATE;
+    if (more || result == READ_LATE)
+        return more;
     if (fingerprint)
-        return fingerprints_note(&caches->run->seen, fingerprint, SEEN_FETCHED);
-    atomic_store(&stored->unnamed_fetched, true);
-    return known;
+        fingerprints_note(&caches->run->seen, fingerprint, SEEN_FETCHED);
+    else
+        atomic_store(&stored->unnamed_fetched, true);
+    return false;
 }
 
-unsigned stored_fetch(Caches *caches, uint64_t fingerprint)
+bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known)
 {
     const Stored *stored = &caches->store->stored;
-    unsigned known = fingerprint ? fingerprint_known(&caches->run->seen, fingerprint) : 0;
-    bool done = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
+    bool done = fingerprint ? *known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return known;
+        return false;
     int cancellation = cancellation_off();
-    known = fetch(caches, fingerprint, known);
+    bool more = fetch(caches, fingerprint);
     cancellation_restore(cancellation);
-    return known;
+    if (fingerprint)
+        *known = fingerprint_known(&caches->run->seen, fingerprint);
+    return more;
 }
 
 static int by_place(const void *left, const void *right)

@@ -70,19 +70,20 @@ static bool probe_merged(Batch *batch, uint32_t index)
 }
 
 /* Step 2: probes the layer's cache, unless it probably lacks the pipeline. The chunk of another pipeline may have
- * brought it. Otherwise the layer first gives the cache what is stored of the pipeline. */
+ * brought it. Otherwise the layer first gives the cache what is stored of the pipeline. That may be several records: of
+ * other pipelines with this fingerprint, or under keys that the driver had in another process. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
     element->known = element->fingerprint ? fingerprint_known(&device->run.seen, element->fingerprint) : 0;
-    if ((element->known & (SEEN_MERGED | SEEN_FETCHED)) == SEEN_MERGED && probe_merged(batch, index))
-        return true;
-    if (!(element->known & SEEN_FETCHED))
-        element->known = stored_fetch(&device->caches, element->fingerprint);
+    do {
+        if ((element->known & (SEEN_MERGED | SEEN_FETCHED)) == SEEN_MERGED && probe_merged(batch, index))
+            return true;
+    } while (stored_fetch(&device->caches, element->fingerprint, &element->known));
     /* The cell of a deferred operation of many pipelines is stored without a fingerprint. */
     if (element->kind >= PYLAYER_KIND_RAY_TRACING)
-        stored_fetch(&device->caches, 0);
+        stored_fetch(&device->caches, 0, NULL);
     bool likely =
         element->known & SEEN_MERGED || atomic_load_explicit(&device->run.seen.merged_unknown, memory_order_relaxed);
     return likely && probe_merged(batch, index);

@@ -280,6 +280,14 @@ static bool read_names(Reading *reading)
     return read;
 }
 
+/* Packs first, then by the time at which a file was made, which a name has behind the program's number. */
+static int by_time(const void *left, const void *right)
+{
+    const StoredFile *a = left, *b = right;
+    int packs = b->has_table - a->has_table;
+    return packs ? packs : strcmp(a->name + PROGRAM_PREFIX_BYTES - 1, b->name + PROGRAM_PREFIX_BYTES - 1);
+}
+
 bool index_read_folder(Store *store)
 {
     StoredFound *found = &store->found;
@@ -287,6 +295,8 @@ bool index_read_folder(Store *store)
     bool fine = read_names(&reading) && store->stored.own && reading.fine &&
                 found->verdict_files == store->kept.verdict_files &&
                 !live_outside_may_be_dead(store->stored.outside, store->stored.program, &found->ended);
+    if (store->stored.file_count > 0)
+        qsort(store->stored.files, store->stored.file_count, sizeof *store->stored.files, by_time);
     return fine || found->reviewed;
 }
 
