@@ -16,7 +16,7 @@ from ..common.paths import config_files, store_root, system_store_root
 from ..store.store import Store
 from . import installed, layer_files
 from .blocks import in_force, line
-from .environment import LOG_LEVELS, obstacles
+from .environment import ELEVATED, LOG_LEVELS, obstacles
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
 from .policy_in_force import no_policy_file, read_policy
@@ -121,19 +121,10 @@ def check_blocks(root: str | None, program: str | None = None) -> Check:
 
 def check_environment() -> list[Check]:
     """Checks this environment for everything that changes how the layer works."""
-    found = [(WARNING, what, advice) for what, advice in obstacles(os.environ)]
-    if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
-        what = "this process runs with another user's rights"
-        found.insert(0, (PROBLEM, what, "The layer does nothing in such programs."))
-    elif os.geteuid() == 0 and "SUDO_USER" in os.environ:
+    found = [(PROBLEM if what == ELEVATED else WARNING, what, advice) for what, advice in obstacles(os.environ)]
+    if os.geteuid() == 0 and "SUDO_USER" in os.environ:
         what = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
         found.insert(0, (WARNING, what, "Run pylayer doctor without sudo."))
-    if "VK_LAYER_PATH" in os.environ:
-        what = (
-            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories that the loader searches for layers"
-        )
-        advice = "pylayer run adds its own. The loader does not find an explicit layer that pylayer install registered."
-        found.append((WARNING, what, advice))
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:
         levels = f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}."

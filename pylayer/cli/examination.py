@@ -17,7 +17,7 @@ from .checks import OK, PROBLEM, SKIPPED, WARNING, Check
 from .children import Outcome, probe
 from .containers import check_containers
 from .devices import facts_of
-from .environment import DISABLE, with_layer
+from .environment import DISABLE, loader_version, with_layer
 from .output import Failure, plural
 
 KEEPING = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
@@ -40,8 +40,7 @@ def _check_loader(outcome: Outcome) -> Check:
             "vulkan-icd-loader (Arch)."
         )
         return Check("loader", PROBLEM, f"the Vulkan loader cannot be used: {outcome.failure}", advice)
-    number = outcome.found["version"]
-    version = (number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF)
+    version = loader_version(outcome.found["version"])
     found = f"Vulkan {'.'.join(map(str, version))}, {outcome.found['library']}"
     if version >= ADD_LAYER_PATH_SINCE:
         return Check("loader", OK, found)
