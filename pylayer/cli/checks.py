@@ -20,6 +20,7 @@ from .environment import ELEVATED, LOG_LEVELS, obstacles
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
 from .policy_in_force import no_policy_file, read_policy
+from .selection import Names, Selection
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -117,6 +118,30 @@ def check_blocks(root: str | None, program: str | None = None) -> Check:
     more = [f"and {len(found) - 3} more"] if len(found) > 3 else []
     advice = f"pylayer ls shows all; pylayer rm {program or '--all'} --blocks ends them before their time."
     return Check("blocks", WARNING, ". ".join([*lines, *more]), advice)
+
+
+def check_recordings(root: str | None, program: str | None = None) -> list[Check]:
+    """Reports which programs have stored pipelines that ``pylayer rebuild`` knows nothing of. ``program``: only this
+    one. Nothing if all are recorded, or if no state is to be."""
+    if root is None or not (read_policy()[0].get("settings") or {}).get("record_state", True):
+        return []
+    from ..store import state
+
+    store, names = Store(root), Names(root)
+    shelves = Selection().shelves(store, names)
+    found = []
+    for number in sorted({number for shelf in shelves for number in shelf.programs}):
+        if program is None or names.matches(number, program):
+            known = state.read(root, number)
+            if lacks := len(state.lacking(shelves, known)):
+                found.append((names.of(number), lacks, lacks + len(known.created)))
+    if not found:
+        return []
+    worst, lacks, count = max(found, key=lambda one: one[1])
+    others = f", and {plural(len(found) - 1, 'more program')}" if len(found) > 1 else ""
+    what = f"{lacks} of {plural(count, 'pipeline')} of {worst} are stored without a recording{others}"
+    advice = "pylayer rebuild cannot compile these for another driver. It has the next runs record what they create."
+    return [Check("recordings", WARNING, what, advice)]
 
 
 def check_environment() -> list[Check]:

@@ -186,11 +186,15 @@ def examine() -> tuple[list[Check], list[Device]]:
     store = checks.check_store()
     blocks = checks.check_blocks(store_root() if store.status != PROBLEM else None)
     layer, listed = tried
-    others = [checks.check_policy(), store, *checks.check_system_store(), blocks, checks.check_installed()]
+    kept = [store, *checks.check_system_store(), blocks]
+    if store.status != PROBLEM:
+        kept += checks.check_recordings(store_root())
+    others = [checks.check_policy(), *kept, checks.check_installed()]
     return [loader, layer, *others, *checks.check_environment(), *check_containers(store_root()), listed], devices
 
 
 def examine_program(program: str | None) -> list[Check]:
     """Returns the checks of what limits the layer for a program. They start nothing on a device."""
     blocks = checks.check_blocks(store_root(), program)
-    return [checks.check_policy(), checks.check_store(), blocks, checks.check_installed()]
+    recordings = checks.check_recordings(store_root(), program)
+    return [checks.check_policy(), checks.check_store(), blocks, *recordings, checks.check_installed()]

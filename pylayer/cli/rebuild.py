@@ -89,12 +89,16 @@ class Plan:
         for shelf in self._shelves:
             if program in shelf.holdings:
                 state.note_uses(shelf.holdings[program].created)
+        unrecorded_ones = states.lacking(self._shelves, state)
+        if unrecorded_ones:
+            states.record_again(self._store.root, program, unrecorded_ones)
         found = []
         for facts in self._devices(program):
             stored = self._stored(program, facts)
             recipient = program, self.names.of(program)
             work = Rebuild(self._store, state, facts, recipient, [])
             work.unrecorded = self._unrecorded.get(program, Counter())
+            work.without_recording = len(unrecorded_ones)
             lacking = [created for created in state.created.values() if created.fingerprint not in stored]
             for created in lacking:
                 why = state.failed.get(created.pipeline, {}).get(work.identity.digest)
@@ -141,6 +145,9 @@ def _print(works: list[Rebuild]) -> None:
             done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
             say(f"Rebuilt: {done}, which once waited {waited} for them{others}")
         say(f"  {printable(described(work.facts))}")
+        if work.without_recording:
+            count = plural(work.without_recording, "stored pipeline")
+            say(f"  without {count} of which no recording is there: the next runs record those that they create")
         if reasons:
             again = dict.fromkeys(work.earlier, " (not tried again; --all does)")
             rows = [
@@ -160,6 +167,7 @@ def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
             "wanted": len(work.wanted),
             "rebuilt": work.rebuilt,
             "without_data": work.without_data,
+            "without_recording": work.without_recording,
             "not_rebuilt": dict(work.failures),
             "not_tried": dict(work.earlier),
             "not_recorded": dict(work.unrecorded),

@@ -51,6 +51,11 @@ class Recording:
         self._incomplete = False
         #: ``state/<program>.unrecorded`` was written.
         self._marked = False
+        #: Pipelines that the store got without their recordings, in how many more runs they are waited for, and whether
+        #: one of them was recorded.
+        self._stored: set[int] = set()
+        self._runs = 0
+        self._gained = False
         self.recorded = 0
         #: How many pipelines are not recorded, by reason.
         self.unrecorded: dict[str, int] = {}
@@ -127,6 +132,8 @@ class Recording:
         if key in self._created:
             return []
         self._created.add(key)
+        self._gained |= fingerprint in self._stored
+        self._stored.discard(fingerprint)
         return state.created_parts(state.Created(state.CREATED.pack(*key), wait_ns, int(time.time())))
 
     def _count(self, reason: str) -> None:
@@ -142,6 +149,8 @@ class Recording:
         else:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
             self._names.update(known.identified)
+            self._stored, self._runs = state.read_unrecorded(root, device.program_id)
+            self._stored -= {fingerprint for *_, fingerprint in known.created}
             # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
             self._say([what for what in known.damage if not what.is_torn_end and what.outcome != "empty"])
             if known.executable != device.program.executable:
@@ -168,9 +177,18 @@ class Recording:
         """Notes, if that is so, that nothing is left that another run could record. The next run then records nothing,
         and holds no shaders' code."""
         complete = self._journal is not None and not self._lost and not self._incomplete
-        if self._marked and complete and self._device.folder is not None:
-            self._marked = False
-            remove(state.unrecorded_path(self._device.folder.root, self._device.program_id))
+        if not self._marked or not complete or self._device.folder is None:
+            return
+        self._marked = False
+        root, program = self._device.folder.root, self._device.program_id
+        runs = state.MOST_RUNS if self._gained else self._runs - 1
+        if not self._stored or runs <= 0:
+            remove(state.unrecorded_path(root, program))
+            return
+        try:
+            state.write_unrecorded(root, program, self._stored, runs)
+        except OSError as error:
+            self._fail(error)
 
     def missed(self) -> None:
         """Notes that a pipeline was compiled. If this run records nothing, the next one does."""

@@ -264,7 +264,7 @@ def read(root: str) -> list[Run]:
 
 def _processes(found: list[Run]) -> list[list[Run]]:
     """Returns runs by process, the newest process first. Of each process it keeps the devices for which pipelines were
-    created or frames presented, or else the newest: programs that only query their devices leave runs without pipelines."""
+    created or frames presented, or else the newest: programs that only query their devices leave such."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in found:
         groups.setdefault(run.process_key, []).append(run)
