@@ -77,10 +77,11 @@ def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
 
 
 def _verify(path: str, identity: Identity, program: int) -> tuple[int, set[int]]:
-    """Returns the number of pipelines, and the fingerprints of those that have one. Raises Refused unless every record is one that a publisher writes for this
-    identity and program."""
+    """Returns the number of pipelines, and the fingerprints of those that have one. Raises Refused unless every record
+    is one that a publisher writes for this identity and program."""
     checked = checking.Checked()
-    pipelines, fingerprints = 0, set()
+    pipelines = 0
+    fingerprints: set[int] = set()
     for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
         for record in part.records:
             if checked.damage:

@@ -246,11 +246,11 @@ static void read_option(const char *text)
     static const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"every=", &every},    {"least=", &least},     {"most=", &most},
-                   {"pace=", &pace},      {"loop=", &loop},       {"recreate=", &recreate},
-                   {"pause=", &pause_ms}, {"twice=", &twice},     {"swapchains=", &swapchain_count},
-                   {"api=", &api},        {"create=", &creations}, {"same=", &same}, {"passed=", &passed},
-                   {"devices=", &devices}, {"generated=", &generated}};
+    } numbers[] = {{"every=", &every},    {"least=", &least},      {"most=", &most},
+                   {"pace=", &pace},      {"loop=", &loop},        {"recreate=", &recreate},
+                   {"pause=", &pause_ms}, {"twice=", &twice},      {"swapchains=", &swapchain_count},
+                   {"api=", &api},        {"create=", &creations}, {"same=", &same},
+                   {"passed=", &passed},  {"devices=", &devices},  {"generated=", &generated}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {

@@ -126,7 +126,7 @@ MOMENTS = {
     "another directory": ([], ["chdir", "/", "save-cache", "FILE", "end", "kill"]),
     "after a fork": ([], ["fork", "join", "save-cache", "FILE", "end", "kill"]),
     "without room for threads": ([], ["limit", "nproc", "0", "save-cache", "FILE", "end", "kill"]),
-    "after another device": (["instance", "device", "destroy-device", "destroy-instance"], ["save-cache", "FILE", "end", "kill"]),
+    "after another device": (["instance", "device", *END], ["save-cache", "FILE", "end", "kill"]),
     "instances around": (["instance", "destroy-instance"], ["save-cache", "FILE", "end", "kill"]),
 }
 

@@ -133,8 +133,7 @@ static NOT_INLINED bool judge(Run *run, Frames *frames, const FrameStream *strea
                               uint64_t pipelines_ns)
 {
     PylayerCounters *totals = &counters_of(run)->totals;
-    uint64_t usual_ns =
-        1000ull * usual(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
+    uint64_t usual_ns = 1000ull * usual(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
     bool late = 2 * took_ns > 3 * usual_ns;
     if (took_ns > 1000ull * FRAME_PAUSE_US && 2 * pipelines_ns < took_ns)
         return late;
