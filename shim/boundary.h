@@ -191,13 +191,13 @@ enum PylayerOutcome {
     PYLAYER_OUTCOME_COMPILED = 1,    /* compiled, and kept elsewhere or not at all */
     PYLAYER_OUTCOME_UNCACHEABLE = 2, /* compiled, but the driver returned nothing that can be kept */
     PYLAYER_OUTCOME_PLAIN = 3,       /* created without a probe; no cache had it, or the driver does not report that */
-    PYLAYER_OUTCOME_PASSED = 4,      /* the layer did nothing; it took over PYLAYER_TOLD_NS */
+    PYLAYER_OUTCOME_PASSED = 4,      /* the layer did nothing; with those right before it took over PYLAYER_TOLD_NS */
     PYLAYER_OUTCOME_SLOW = 5,        /* a hit that took over PYLAYER_SLOW_NS */
     PYLAYER_OUTCOME_FAILED = 6,      /* the driver returned an error */
     PYLAYER_OUTCOME_NAMED = 7,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
 };
 
-/* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed. */
+/* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed alone. */
 #define PYLAYER_TOLD_NS 100000
 /* A hit that takes longer is reported. */
 #define PYLAYER_SLOW_NS 1000000

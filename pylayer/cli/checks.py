@@ -16,10 +16,11 @@ from ..common.paths import config_files, store_root, system_store_root
 from ..store.store import Store
 from . import installed, layer_files
 from .blocks import in_force, line
-from .environment import LOG_LEVELS, obstacles
+from .environment import ELEVATED, LOG_LEVELS, obstacles
 from .output import human_bytes, one_line, plural
 from .policy_explain import class_problem
 from .policy_in_force import no_policy_file, read_policy
+from .selection import Names, Selection
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
@@ -119,21 +120,36 @@ def check_blocks(root: str | None, program: str | None = None) -> Check:
     return Check("blocks", WARNING, ". ".join([*lines, *more]), advice)
 
 
+def check_recordings(root: str | None, program: str | None = None) -> list[Check]:
+    """Reports which programs have stored pipelines that ``pylayer rebuild`` knows nothing of. ``program``: only this
+    one. Nothing if all are recorded, or if no state is to be."""
+    if root is None or not (read_policy()[0].get("settings") or {}).get("record_state", True):
+        return []
+    from ..store import state
+
+    store, names = Store(root), Names(root)
+    shelves = Selection().shelves(store, names)
+    found = []
+    for number in sorted({number for shelf in shelves for number in shelf.programs}):
+        if program is None or names.matches(number, program):
+            known = state.read(root, number)
+            if lacks := len(state.lacking(shelves, known)):
+                found.append((names.of(number), lacks, lacks + len(known.created)))
+    if not found:
+        return []
+    worst, lacks, count = max(found, key=lambda one: one[1])
+    others = f", and {plural(len(found) - 1, 'more program')}" if len(found) > 1 else ""
+    what = f"{lacks} of {plural(count, 'pipeline')} of {worst} are stored without a recording{others}"
+    advice = "pylayer rebuild cannot compile these for another driver. It has the next runs record what they create."
+    return [Check("recordings", WARNING, what, advice)]
+
+
 def check_environment() -> list[Check]:
     """Checks this environment for everything that changes how the layer works."""
-    found = [(WARNING, what, advice) for what, advice in obstacles(os.environ)]
-    if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
-        what = "this process runs with another user's rights"
-        found.insert(0, (PROBLEM, what, "The layer does nothing in such programs."))
-    elif os.geteuid() == 0 and "SUDO_USER" in os.environ:
+    found = [(PROBLEM if what == ELEVATED else WARNING, what, advice) for what, advice in obstacles(os.environ)]
+    if os.geteuid() == 0 and "SUDO_USER" in os.environ:
         what = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
         found.insert(0, (WARNING, what, "Run pylayer doctor without sudo."))
-    if "VK_LAYER_PATH" in os.environ:
-        what = (
-            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories that the loader searches for layers"
-        )
-        advice = "pylayer run adds its own. The loader does not find an explicit layer that pylayer install registered."
-        found.append((WARNING, what, advice))
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:
         levels = f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}."

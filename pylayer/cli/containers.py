@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from .checks import OK, WARNING, Check
@@ -17,16 +18,16 @@ MANAGER_FILE = "/run/host/container-manager"
 OF_THE_CONTAINER, IN_MEMORY = ("overlay", "aufs", "fuse-overlayfs"), ("tmpfs", "ramfs")
 
 
-def container() -> str:
-    """Returns the name of the container manager whose container this process is in, or empty text outside of
-    containers."""
+def container(environment: Mapping[str, str], root: str = "") -> str:
+    """Returns the name of the container manager whose container a process with this root directory and environment is
+    in, or empty text outside of containers."""
     try:
-        lines = Path(MANAGER_FILE).read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = Path(root + MANAGER_FILE).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         lines = [""]
-    found = lines[0].strip() or next((name for path, name in MARKS if os.path.exists(path)), "")
+    found = lines[0].strip() or next((name for path, name in MARKS if os.path.exists(root + path)), "")
     # systemd's variable for the container manager is lower-case.
-    return found or os.environ.get("container", "") or ("snap" if "SNAP" in os.environ else "")  # noqa: SIM112
+    return found or environment.get("container", "") or ("snap" if "SNAP" in environment else "")
 
 
 def file_system(path: str) -> tuple[str, str]:
@@ -52,7 +53,7 @@ def file_system(path: str) -> tuple[str, str]:
 
 def check_containers(root: str | None) -> list[Check]:
     """Checks whether the store outlives the container that doctor runs in."""
-    name = container()
+    name = container(os.environ)
     if not name:
         return []
     place, kind = file_system(root) if root else ("", "")

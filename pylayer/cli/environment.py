@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from .. import LAYER_NAME
 from . import installed, layer_files
@@ -13,6 +13,17 @@ from . import installed, layer_files
 DISABLE = "DISABLE_PYLAYER"
 #: Switches the layer on if its implicit manifest is installed.
 ENABLE = "ENABLE_PYLAYER"
+#: By kind of manifest, variables with directories and manifests: what the loader searches in place of its own
+#: directories, and what it searches before them.
+SEARCHED = {
+    installed.EXPLICIT: ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"),
+    installed.IMPLICIT: ("VK_IMPLICIT_LAYER_PATH", "VK_ADD_IMPLICIT_LAYER_PATH"),
+}
+#: Versions of loaders. The last uses an implicit layer that VK_INSTANCE_LAYERS names.
+Version = tuple[int, int, int]
+ALLOW_SINCE, IMPLICIT_PATH_SINCE, ORDERS_IMPLICIT_SINCE = (1, 3, 262), (1, 3, 296), (1, 4, 326)
+NEWEST: Version = (9, 0, 0)
+ELEVATED = "this process runs with another user's rights"
 #: Values of PYLAYER_LOG.
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
@@ -54,35 +65,98 @@ def without_layer(environment: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def _matches(environment: Mapping[str, str], variable: str) -> bool:
-    """Returns whether one of the loader's lists of patterns names the layer."""
+def loader_version(number: int) -> Version:
+    """Returns what vkEnumerateInstanceVersion says."""
+    return number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF
+
+
+def _fits(pattern: str) -> bool:
+    """Returns whether a pattern of the loader's names the layer. Stars count only at its ends."""
+    name, inner = LAYER_NAME.lower(), pattern.removeprefix("*").removesuffix("*")
+    starts, ends = pattern.startswith("*"), pattern.endswith("*")
+    if starts and ends:
+        return inner in name
+    return name.endswith(inner) if starts else name.startswith(inner) if ends else name == inner
+
+
+def _names_layer(environment: Mapping[str, str], variable: str, *every: str) -> bool:
+    """Returns whether one of the loader's lists of patterns names the layer, or has a word that stands for all."""
     patterns = environment.get(variable, "").lower().split(",")
-    return any(fnmatchcase(LAYER_NAME.lower(), pattern.strip()) for pattern in patterns)
+    return any(pattern in every or _fits(pattern) for pattern in patterns)
 
 
 def requests_layer(environment: Mapping[str, str]) -> bool:
     """Returns whether an environment asks the loader for the layer by its name."""
-    names = environment.get("VK_INSTANCE_LAYERS", "").split(":")
-    return LAYER_NAME in names or _matches(environment, "VK_LOADER_LAYERS_ENABLE")
+    named = LAYER_NAME in environment.get("VK_INSTANCE_LAYERS", "").split(":")
+    return named or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~")
 
 
-def _is_disabled(environment: Mapping[str, str]) -> bool:
+def _variables(kind: str, loader: Version) -> tuple[str, str]:
+    """Returns the variables of ``SEARCHED`` that a loader knows; empty text for those that it does not know."""
+    return SEARCHED[kind] if kind == installed.EXPLICIT or loader >= IMPLICIT_PATH_SINCE else ("", "")
+
+
+def _has_manifest(place: str) -> bool:
+    return os.path.isfile(place if place.endswith(".json") else os.path.join(place, layer_files.MANIFEST_NAME))
+
+
+def _is_found(environment: Mapping[str, str], kind: str, loader: Version = NEWEST) -> bool:
+    """Returns whether the loader finds a manifest of the layer: in directories that variables name, or in its own."""
+    instead, added = _variables(kind, loader)
+    named = environment.get(instead if instead in environment else added, "")
+    if any(map(_has_manifest, filter(None, named.split(":")))):
+        return True
+    return instead not in environment and installed.in_force(installed.find(), kind) is not None
+
+
+def _ways(environment: Mapping[str, str], loader: Version) -> list[str]:
+    """Returns the kinds of manifests by which the loader loads the layer, if nothing forbids it."""
+    orders = LAYER_NAME in environment.get("VK_INSTANCE_LAYERS", "").split(":") and loader >= ORDERS_IMPLICIT_SINCE
+    implicit = environment.get(ENABLE) == "1" or orders or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~")
+    asked = {installed.EXPLICIT: requests_layer(environment), installed.IMPLICIT: implicit}
+    return [kind for kind, wanted in asked.items() if wanted and _is_found(environment, kind, loader)]
+
+
+def _is_disabled(environment: Mapping[str, str], kind: str, loader: Version) -> bool:
     """Returns whether VK_LOADER_LAYERS_DISABLE keeps the layer out. Two other lists take precedence over it."""
-    if any(_matches(environment, f"VK_LOADER_LAYERS_{word}") for word in ("ENABLE", "ALLOW")):
+    allowed = loader >= ALLOW_SINCE and _names_layer(environment, "VK_LOADER_LAYERS_ALLOW")
+    if allowed or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~"):
         return False
-    words = {word.strip() for word in environment.get("VK_LOADER_LAYERS_DISABLE", "").split(",")}
-    is_implicit = ENABLE in environment and not requests_layer(environment)
-    every = {"~all~", "~implicit~" if is_implicit else "~explicit~"}
-    return bool(words & every) or _matches(environment, "VK_LOADER_LAYERS_DISABLE")
+    return _names_layer(environment, "VK_LOADER_LAYERS_DISABLE", "~all~", f"~{kind}~")
 
 
-def obstacles(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields what in an environment keeps the layer from starting, each with what to do about it."""
+def obstacles(environment: Mapping[str, str], loader: Version = NEWEST) -> Iterator[tuple[str, str]]:
+    """Yields what in an environment keeps the layer from starting, each with what to do about it: the one list for
+    ``run``, ``run --summary`` and ``doctor``. ``loader``: its version."""
+    if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
+        yield ELEVATED, "The layer does nothing in such programs."
     if DISABLE in environment:
         yield f"{DISABLE} is set: the layer does nothing in programs that are started with it", f"Unset {DISABLE}."
-    if _is_disabled(environment):
+    ways = _ways(environment, loader)
+    kind = installed.EXPLICIT if requests_layer(environment) or ENABLE not in environment else installed.IMPLICIT
+    if all(_is_disabled(environment, way, loader) for way in ways or [kind]):
         found = f"VK_LOADER_LAYERS_DISABLE={environment['VK_LOADER_LAYERS_DISABLE']} names the layer"
         yield found, "Loaders since 1.3.234 do not load it; remove it from that list."
+    if ways:
+        return
     value = environment.get(ENABLE, "1")
     if value != "1" and not requests_layer(environment):
         yield f"{ENABLE}={value} does not enable the layer", f"The loader accepts only {ENABLE}=1."
+    variable, _ = _variables(kind, loader)
+    asks = ENABLE in environment or requests_layer(environment)
+    if asks and variable in environment and not _is_found(environment, kind, loader):
+        instead = f"{variable}={environment[variable]} replaces the directories that the loader searches"
+        found = f"{instead}, and no {kind} manifest of the layer is there"
+        yield found, f"Unset {variable}, or use pylayer run."
+
+
+def why_not(environment: Mapping[str, str], loader: Version = NEWEST) -> str:
+    """Returns why the layer does not start in programs with this environment; empty text if it should."""
+    for found, _ in obstacles(environment, loader):
+        return found
+    if _ways(environment, loader):
+        return ""
+    kind = installed.EXPLICIT if requests_layer(environment) else installed.IMPLICIT if ENABLE in environment else ""
+    if not kind:
+        return f"no variable enables it: neither {ENABLE}=1 nor VK_INSTANCE_LAYERS"
+    return f"the loader finds no {kind} manifest: pylayer install --{kind} writes it"

@@ -17,7 +17,7 @@ from .checks import OK, PROBLEM, SKIPPED, WARNING, Check
 from .children import Outcome, probe
 from .containers import check_containers
 from .devices import facts_of
-from .environment import DISABLE, with_layer
+from .environment import DISABLE, loader_version, with_layer
 from .output import Failure, plural
 
 KEEPING = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
@@ -40,8 +40,7 @@ def _check_loader(outcome: Outcome) -> Check:
             "vulkan-icd-loader (Arch)."
         )
         return Check("loader", PROBLEM, f"the Vulkan loader cannot be used: {outcome.failure}", advice)
-    number = outcome.found["version"]
-    version = (number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF)
+    version = loader_version(outcome.found["version"])
     found = f"Vulkan {'.'.join(map(str, version))}, {outcome.found['library']}"
     if version >= ADD_LAYER_PATH_SINCE:
         return Check("loader", OK, found)
@@ -190,11 +189,15 @@ def examine() -> tuple[list[Check], list[Device]]:
     store = checks.check_store()
     blocks = checks.check_blocks(store_root() if store.status != PROBLEM else None)
     layer, listed = tried
-    others = [checks.check_policy(), store, *checks.check_system_store(), blocks, checks.check_installed()]
+    kept = [store, *checks.check_system_store(), blocks]
+    if store.status != PROBLEM:
+        kept += checks.check_recordings(store_root())
+    others = [checks.check_policy(), *kept, checks.check_installed()]
     return [loader, layer, *others, *checks.check_environment(), *check_containers(store_root()), listed], devices
 
 
 def examine_program(program: str | None) -> list[Check]:
     """Returns the checks of what limits the layer for a program. They start nothing on a device."""
     blocks = checks.check_blocks(store_root(), program)
-    return [checks.check_policy(), checks.check_store(), blocks, checks.check_installed()]
+    recordings = checks.check_recordings(store_root(), program)
+    return [checks.check_policy(), checks.check_store(), blocks, *recordings, checks.check_installed()]

@@ -2,7 +2,7 @@
 
 This file runs as a script and imports nothing from this package, so that it works if the package itself is broken:
 
-    python probe.py devices | start N LOGFILE | open PATH
+    python probe.py devices | instance | start N LOGFILE | open PATH
 
 Each finding is one JSON object on a line of standard output, written as soon as it is known, so a crash loses only
 later findings. Errors are the last line of standard error.
@@ -169,12 +169,30 @@ def create_pipeline(vk: Any, device: Any) -> None:
     vk.vkDestroyShaderModule(device, module, None)
 
 
-def probe_devices() -> None:
-    """Reports the loader's version and file, and the facts of all physical devices. Creates no device."""
+def mapped(name: str) -> list[str]:
+    """Returns the paths of the libraries in this process that have this name."""
+    lines = Path("/proc/self/maps").read_text(errors="replace").split("\n")
+    return [line.split(None, 5)[5] for line in lines if f"/{name}" in line]
+
+
+def tell_loader(vk: Any) -> None:
+    """Reports the loader's version and file."""
+    tell(version=loader_version(vk), library=next(iter(mapped("libvulkan.so")), "libvulkan.so.1"))
+
+
+def probe_instance() -> None:
+    """Reports whether the loader loads the layer into a program that creates an instance."""
     vk = load_vulkan()
-    mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
-    paths = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
-    tell(version=loader_version(vk), library=paths[0] if paths else "libvulkan.so.1")
+    tell_loader(vk)
+    instance = create_instance(vk)
+    tell(loaded=bool(mapped("libVkLayer_pylayer_pipeline_cache.so")))
+    vk.vkDestroyInstance(instance, None)
+
+
+def probe_devices() -> None:
+    """Reports the loader, and the facts of all physical devices. Creates no device."""
+    vk = load_vulkan()
+    tell_loader(vk)
     tell(devices=[device_facts(vk, physical) for physical in vk.vkEnumeratePhysicalDevices(create_instance(vk))])
 
 
@@ -209,6 +227,7 @@ def probe_start(number: str, log: str) -> None:
 
 PROBES: dict[str, Callable[..., None]] = {
     "devices": probe_devices,
+    "instance": probe_instance,
     "start": probe_start,
     "open": probe_open,
 }

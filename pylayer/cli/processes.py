@@ -71,3 +71,15 @@ def running(wanted: str, executables: set[str]) -> list[Process]:
         if any(comparable(name) in executables or is_named(wanted, name, 0) for name in names):
             found.append(Process(pid, names[0]))
     return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))
+
+
+def of_session(session: str) -> list[Process]:
+    """Returns this user's processes that were started with a ``PYLAYER_SESSION``. Those that use Vulkan come first."""
+    found = []
+    for pid in _pids():
+        try:
+            if f"PYLAYER_SESSION={session}".encode() in _read(pid, "environ").split(b"\0"):
+                found.append(Process(pid, _names(pid)[0]))
+        except OSError:
+            continue  # it has ended, or does not let itself be looked at
+    return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))

@@ -77,12 +77,16 @@ class Plan:
         for shelf in self._shelves:
             if program in shelf.holdings:
                 state.note_uses(shelf.holdings[program].created)
+        unrecorded_ones = states.lacking(self._shelves, state)
+        if unrecorded_ones:
+            states.record_again(self._store.root, program, unrecorded_ones)
         found = []
         for facts in self._devices(program):
             stored = self._stored(program, facts)
             recipient = program, self.names.of(program)
             work = Rebuild(self._store, state, facts, recipient, [])
             work.unrecorded = self._unrecorded.get(program, Counter())
+            work.without_recording = len(unrecorded_ones)
             lacking = [created for created in state.created.values() if created.fingerprint not in stored]
             for created in lacking:
                 why = state.failed.get(created.pipeline, {}).get(work.identity.digest)
@@ -129,6 +133,9 @@ def _print(works: list[Rebuild]) -> None:
             done = f"{work.rebuilt} of {count} for {work.recipient[1]}"
             click.echo(f"Rebuilt: {done}, which once waited {waited} for them{others}")
         click.echo(f"  {printable(described(work.facts))}")
+        if work.without_recording:
+            count = plural(work.without_recording, "stored pipeline")
+            click.echo(f"  without {count} of which no recording is there: the next runs record those that they create")
         if reasons:
             again = dict.fromkeys(work.earlier, " (not tried again; --all does)")
             rows = [

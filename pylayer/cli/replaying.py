@@ -303,6 +303,8 @@ class Rebuild:
     rebuilt: int = 0
     #: Number of pipelines that could be created, but have no data of their own.
     without_data: int = 0
+    #: Pipelines that are stored, of which nothing is recorded.
+    without_recording: int = 0
 
     def __post_init__(self) -> None:
         #: Set when no other pipeline is to be begun.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import click
 
 from ..common.files import unique_name
 from ..common.paths import config_files, make_private, require_own, store_root
-from .environment import DISABLE, LOG_LEVELS, with_layer
+from .environment import LOG_LEVELS, obstacles, with_layer
 from .output import Failure, WrongUse, fail, files
 from .policy_in_force import read_policies
 from .process import program_argument, replace_by, wait_for
+from .summary import print_summary
 
 
 def _check_policy(path: str) -> None:
@@ -35,36 +35,21 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
         environment["PYLAYER_STDERR"] = f"{status.st_dev}:{status.st_ino}"  # for what people must know: inhost/learning
     except OSError:
         pass
+    is_on = False
     try:
-        if DISABLE in environment:
-            raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; set one")
         make_private(root)
-        return with_layer(environment), True
+        changed = with_layer(environment)
+        for found, advice in obstacles(changed):
+            raise Failure(f"{found}. {advice}")
+        environment, is_on = changed, True
     except Failure as failure:
-        problem = failure.message
+        fail(f"the program runs without the layer: {failure.message}")
     except OSError as error:
         problem = f"{root} cannot be used as store ({error.strerror or error}); set PYLAYER_STORE to another"
-    fail(f"the program runs without the layer: {problem}")
-    return environment, False
-
-
-def _print_summary(root: str | None, session: str, command: str) -> None:
-    """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
-    from ..report import recorded
-    from ..report.rows import programs
-    from .stats import print_tables
-
-    found = [run for run in recorded.read(root) if run.session == session] if root else []
-    if found:
-        print_tables(programs(found), stderr=True)
-    else:
-        name = os.path.basename(shutil.which(command) or command)
-        fail(
-            "nothing was recorded: the program created no Vulkan device under the layer, or the store cannot be "
-            f"written; pylayer doctor {name} and pylayer run --log info show more"
-        )
+        fail(f"the program runs without the layer: {problem}")
+    return environment, is_on
 
 
 @click.command(
@@ -118,5 +103,5 @@ def run(
         replace_by(list(command), environment)
     session = environment["PYLAYER_SESSION"] = unique_name()  # other programs may begin meanwhile
     status = wait_for(list(command), environment)
-    _print_summary(root, session, command[0])
+    print_summary(root, session, command[0], environment)
     raise click.exceptions.Exit(status)

@@ -13,7 +13,9 @@ from ..report import recorded
 from ..report.words import MINUTE, moment
 from ..values import Program
 from .blocks import in_force, line
-from .environment import ENABLE, obstacles, requests_layer
+from .children import probe
+from .containers import container
+from .environment import DISABLE, NEWEST, loader_version, obstacles, why_not
 from .output import plural
 from .policy_in_force import read_policy
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ..report.recorded import Run
     from .processes import Process
 
-#: Variables that tell where a program's store and policy file are.
+#: Variables that tell where a program's store, policy file and manifests are.
 PLACES = (
     "PYLAYER_STORE",
     "PYLAYER_CONFIG",
@@ -29,6 +31,9 @@ PLACES = (
     "PYLAYER_SYSTEM_STORE",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
+    "XDG_CONFIG_DIRS",
+    "XDG_DATA_HOME",
+    "XDG_DATA_DIRS",
     "HOME",
 )
 HOW = "pylayer run -- APP runs one program under it"
@@ -47,21 +52,6 @@ class Status:
 
 
 # ---- why it is not on ------------------------------------------------------------------------------------
-
-
-def _why_not(environment: Mapping[str, str]) -> str:
-    """Returns why the layer does not start in programs with this environment; empty text if it should."""
-    from . import installed
-
-    for found, _ in obstacles(environment):
-        return found
-    kind = "explicit" if requests_layer(environment) else "implicit" if ENABLE in environment else ""
-    if not kind:
-        return f"no variable enables it: neither {ENABLE}=1 nor VK_INSTANCE_LAYERS"
-    added = environment.get("VK_ADD_LAYER_PATH") or environment.get("VK_LAYER_PATH")
-    if installed.in_force(installed.find(), kind) or (kind == "explicit" and added):
-        return ""
-    return f"the loader finds no {kind} manifest: pylayer install --{kind} writes it"
 
 
 def _skipped(name: str, process: Process | None) -> str:
@@ -102,7 +92,7 @@ def _off_carrier(runs: list[Run]) -> str:
     return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
 
 
-def _why_off(program: str, name: str, process: Process | None) -> str:
+def why_off(program: str, name: str, process: Process | None) -> str:
     """Returns why the layer does nothing in a program that records nothing now: a skip rule, a block, or what its
     process tells. Empty text if it is not known."""
     blocks = [line(block) for block in in_force(store_root(), program) if block.switches_off]
@@ -114,8 +104,14 @@ def _why_off(program: str, name: str, process: Process | None) -> str:
         return "the layer is loaded, and has no device yet or is switched off by the policy file"
     if process.environment is None:
         return "its environment cannot be read"
-    unused = "it has not used Vulkan yet" if process.has_vulkan is False else "the loader did not load it"
-    return _why_not(process.environment) or unused
+    if process.has_vulkan is False:
+        unused = "it has not used Vulkan yet"
+    elif (inside := container(process.environment, f"/proc/{process.pid}/root")) and inside != container(os.environ):
+        unused = f"it runs in a container ({inside}), whose loader finds no layer: docs/containers.md"
+        return next((found for found, _ in obstacles(process.environment)), unused)
+    else:
+        unused = "the loader did not load it"
+    return why_not(process.environment) or unused
 
 
 def of_program(name: str) -> Status:
@@ -133,7 +129,7 @@ def of_program(name: str) -> Status:
     if alive:
         process = next((one for one in there if one.pid == runs[0].pid), None)
     program = runs[0].title if runs else name
-    why = "" if alive else _why_off(program, name, process)
+    why = "" if alive else why_off(program, name, process)
     carrier = _off_carrier(runs) if alive or (runs and process is None) else ""
     facts = [("device" if alive else "last run under the layer", _device(run)) for run in runs]
     found = Status(bool(alive or runs) and not (why or carrier), program=program, facts=facts)
@@ -151,7 +147,14 @@ def of_program(name: str) -> Status:
 
 
 def of_environment() -> Status:
-    """Answers for programs that are started from here."""
-    why = _why_not(os.environ)
+    """Answers for programs that are started from here: as the loader does, which is asked. The list of obstacles says
+    why, and decides if there is no loader to ask."""
+    asked = probe("instance", environment=os.environ).found
+    version = asked.get("version")
+    why = why_not(os.environ, loader_version(version) if version is not None else NEWEST)
+    if asked.get("loaded") and DISABLE not in os.environ:
+        why = ""
+    elif "loaded" in asked and not why:
+        why = f"{asked['library']} does not load it; VK_LOADER_DEBUG=layer,error pylayer run -- APP shows what it does"
     here = "programs that are started from here"
     return Status(not why, f"{here} run under the layer" if not why else f"in {here}: {why}. {HOW}")

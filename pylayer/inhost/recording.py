@@ -64,6 +64,11 @@ class Recording:
         self._incomplete = False
         #: ``state/<program>.unrecorded`` was written.
         self._marked = False
+        #: Pipelines that the store got without their recordings, in how many more runs they are waited for, and whether
+        #: one of them was recorded.
+        self._stored: set[int] = set()
+        self._runs = 0
+        self._gained = False
         self.recorded = 0
         #: How many pipelines are not recorded, by reason.
         self.unrecorded: dict[str, int] = {}
@@ -140,6 +145,8 @@ class Recording:
         if key in self._known.created:
             return []
         self._known.created.add(key)
+        self._gained |= fingerprint in self._stored
+        self._stored.discard(fingerprint)
         return state.created_parts(state.Created(state.CREATED.pack(*key), wait_ns, int(time.time())))
 
     def _count(self, reason: str) -> None:
@@ -149,15 +156,17 @@ class Recording:
         device, key = self._device, (root, self._device.program_id)
         known, paths = _known.get(key), state.folder(root).files(device.program_id)
         self._journal = state.writer(root, device.program_id, device.program.name)
+        self._stored, self._runs = state.read_unrecorded(root, device.program_id)
         if known is not None and paths and known.paths.issubset(paths):
             self._known = known
-            return
-        found = state.read(root, device.program_id)
-        self._known = _known[key] = _Known(found)
-        # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
-        self._say([what for what in found.damage if not what.is_torn_end and what.outcome != "empty"])
-        if found.executable != device.program.executable:
-            self.write(state.note_parts(device.program.executable))
+        else:
+            found = state.read(root, device.program_id)
+            self._known = _known[key] = _Known(found)
+            # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
+            self._say([what for what in found.damage if not what.is_torn_end and what.outcome != "empty"])
+            if found.executable != device.program.executable:
+                self.write(state.note_parts(device.program.executable))
+        self._stored -= {fingerprint for *_, fingerprint in self._known.created}
 
     def _fail(self, error: OSError) -> None:
         if self._lost:
@@ -182,9 +191,18 @@ class Recording:
         and holds no shaders' code."""
         is_all = self._journal is not None and not (self._lost or self._incomplete)
         complete = is_all and self._known in _known.values()  # otherwise another device could not write something
-        if self._marked and complete and self._device.folder is not None:
-            self._marked = False
-            remove(state.unrecorded_path(self._device.folder.root, self._device.program_id))
+        if not self._marked or not complete or self._device.folder is None:
+            return
+        self._marked = False
+        root, program = self._device.folder.root, self._device.program_id
+        runs = state.MOST_RUNS if self._gained else self._runs - 1
+        if not self._stored or runs <= 0:
+            remove(state.unrecorded_path(root, program))
+            return
+        try:
+            state.write_unrecorded(root, program, self._stored, runs)
+        except OSError as error:
+            self._fail(error)
 
     def missed(self) -> None:
         """Notes that a pipeline was compiled. If this run records nothing, the next one does."""

@@ -3,7 +3,8 @@
 A creation holds up a frame if it lies in it and is on the thread that presents. On another thread it holds up a frame
 only if no more than ``QUEUE`` frames were presented in time since that thread is busy with creations: otherwise the
 program did not wait for it. Nor does it if the creations on the thread that presents explain the frame by themselves.
-A late frame is late *by pipelines* if creations took at least half of what was too long: the time beyond the usual.
+Generated frames, which follow another at once, count as one with that. A late frame is late *by pipelines* if creations
+took at least half of what was too long: the time beyond the usual. Creations of all devices of the process count.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..store.store import FRAME_NS, HISTORY, PAUSE_NS, Usual
+from ..store.store import AT_ONCE_NS, FRAME_NS, HISTORY, PAUSE_NS, Usual
 from .words import human_time, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..store.store import Event, Timeline
 
@@ -89,12 +90,25 @@ def frames(line: Timeline) -> Iterator[Frame]:
                 yield Frame(numbers[at], swapchain, times[at - 1], times[at], threads[at])
 
 
+def _at_once(times: Sequence[int]) -> list[int]:
+    """Returns for each present how many so far followed another at once."""
+    found, count, last = [], 0, -AT_ONCE_NS
+    for time in times:
+        if time - last < AT_ONCE_NS:
+            count += 1
+        else:
+            last = time
+        found.append(count)
+    return found
+
+
 class _Events:
     """Finds the events that held up a frame. ``late``: by swapchain, the numbers of late frames."""
 
     def __init__(self, line: Timeline, late: dict[int, list[int]]) -> None:
-        events = [event for event in line.events if event.type == "pipeline" and event.thread]
+        events = [event for event in (*line.events, *line.beside) if event.type == "pipeline" and event.thread]
         self._presents = line.presents
+        self._at_once = {swapchain: _at_once(times) for swapchain, (times, *_) in line.presents.items()}
         self._late = late
         self._events = sorted(events, key=lambda event: event.start_ns)
         self._starts = [event.start_ns for event in self._events]
@@ -128,7 +142,8 @@ class _Events:
         late = self._late[frame.swapchain]
         late_ones = bisect_right(late, numbers[last]) - bisect_left(late, numbers[first])
         # By their numbers: a timeline that is nearly full lacks presents of frames that were not late.
-        return numbers[last] - numbers[first] + 1 - late_ones <= QUEUE
+        at_once = self._at_once[frame.swapchain]
+        return numbers[last] - numbers[first] + 1 - late_ones - (at_once[last] - at_once[first]) <= QUEUE
 
 
 def late(line: Timeline, budget_ns: int) -> list[Late]:
@@ -145,7 +160,7 @@ def late(line: Timeline, budget_ns: int) -> list[Late]:
         unbroken[frame.swapchain] = frame.number, count
         is_late = known.is_late(frame.took_ns, budget_ns)
         if is_late:
-            slow.append((frame, known.median_ns()))
+            slow.append((frame, known.usual_ns()))
             numbers[frame.swapchain].append(frame.number)
         # A timeline that is nearly full has only late frames, which say nothing of what is usual.
         if not is_late or count > HISTORY:
@@ -175,6 +190,8 @@ def row(
     }
     if not count:
         known = dict.fromkeys(known)
+    elif seen == count and budget_ns == FRAME_NS:  # a timeline lacks short creations, the layer counts them
+        known["late_by_pipelines"] = min(len(found), max(known["late_by_pipelines"] or 0, numbers["late_by_pipelines"]))
     elif seen < count:  # the layer counts late frames by one budget only
         has = budget_ns == FRAME_NS
         known = {key: numbers[key] if has or key == "longest_frame_ns" else None for key in known}

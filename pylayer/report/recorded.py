@@ -25,6 +25,8 @@ _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.A
 KIND_SUMS = ("hits", "compiled", "compile_ns")
 #: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
 OTHER = "other"
+#: The most other devices of a process whose pipelines may explain late frames.
+DEVICES_BESIDE = 16
 #: The times that a program waits only because the layer is there.
 WAITED = ("fetch_ns", "cache_wait_ns")
 #: The numbers of a run that commands show, and that are added up over runs.
@@ -73,6 +75,8 @@ class Run:
     def __init__(self, values: dict[str, Any], name: str = "", root: str = "") -> None:
         self.root = root
         self.name = printable(name)
+        #: The runs of the process's devices, this one among them.
+        self.of_process: list[Run] = [self]
         self.values = values
         self.executable = str(values.get("executable", "unknown"))
         self.application = str(values.get("application", ""))
@@ -180,6 +184,11 @@ class Run:
         return {**texts, "failures": int(number_in(found, "failures")), "switched_off_at": at}
 
     @property
+    def is_busy(self) -> bool:
+        """Whether pipelines were created or frames presented."""
+        return bool(self.pipelines or self.numbers["frames"])
+
+    @property
     def blocks(self) -> list[str]:
         """What took effect or ended in this run, of what makes later runs worse."""
         return [printable(one_line(line)) for line in str(self.values.get("verdicts", "")).split("; ") if line]
@@ -227,13 +236,25 @@ class Run:
     @cached_property
     def timeline(self) -> Timeline | None:
         """The run's timeline; None if none was recorded or it was deleted since."""
-        return timeline.read(self.root, self.name)
+        line = timeline.read(self.root, self.name)
+        if line is not None and line.presents:
+            others = [run for run in self.of_process if run.pipelines and run is not self]
+            for run in sorted(others, key=lambda run: -run.pipelines)[:DEVICES_BESIDE]:
+                other = timeline.read(run.root, run.name)
+                if other is not None:
+                    line.see(other)
+        return line
 
 
 def read(root: str) -> list[Run]:
     """Returns every run in the store that can be read, oldest first."""
     found = [Run(values, name, root) for name, values in runs.read_named(root)]
-    return sorted(found, key=lambda run: run.date)
+    found.sort(key=lambda run: run.date)
+    groups: dict[tuple[Any, ...], list[Run]] = {}
+    for run in found:
+        run.of_process = groups.setdefault(run.process_key, [])
+        run.of_process.append(run)
+    return found
 
 
 def named(root: str | None, name: str | None) -> list[Run]:
@@ -243,11 +264,11 @@ def named(root: str | None, name: str | None) -> list[Run]:
 
 def _processes(found: list[Run]) -> list[list[Run]]:
     """Returns runs by process, the newest process first. Of each process it keeps the devices for which pipelines were
-    created, or else the newest: a program that only queries its devices leaves runs without pipelines."""
+    created or frames presented, or else the newest: programs that only query their devices leave such."""
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in found:
         groups.setdefault(run.process_key, []).append(run)
-    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
+    chosen = [[run for run in group if run.is_busy] or group[-1:] for group in groups.values()]
     return sorted(chosen, key=lambda group: group[-1].date, reverse=True)
 
 

@@ -18,6 +18,7 @@ from ..common.files import sync_file
 from . import checking, format
 from .fold import Fold
 from .folder import Folder as Folder
+from .folder import record_again
 from .format import NEVER_USED as NEVER_USED
 from .format import PULLED as PULLED
 from .format import Refused
@@ -37,7 +38,7 @@ def admit(root: str, identity: Identity, program: int, path: str, sha256: str) -
     to. Returns the number of pipelines. Raises Refused and OSError; the store is then as it was."""
     if not checking.describes_device(identity.fields):
         raise Refused("the identity's fields do not describe a device")
-    pipelines = _verify(path, identity, program)
+    pipelines, fingerprints = _verify(path, identity, program)
     folder = Folder(root, identity)
     try:
         folder.check()
@@ -45,6 +46,7 @@ def admit(root: str, identity: Identity, program: int, path: str, sha256: str) -
         folder.prepare()
     sync_file(path)
     os.rename(path, os.path.join(folder.path, str(FileName(program, _unique(sha256), file_kinds.PACK))))
+    record_again(root, program, fingerprints)
     return pipelines
 
 
@@ -74,11 +76,12 @@ def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
     return found
 
 
-def _verify(path: str, identity: Identity, program: int) -> int:
-    """Returns the number of pipelines. Raises Refused unless every record is one that a publisher writes for this
-    identity and program."""
+def _verify(path: str, identity: Identity, program: int) -> tuple[int, set[int]]:
+    """Returns the number of pipelines, and the fingerprints of those that have one. Raises Refused unless every record
+    is one that a publisher writes for this identity and program."""
     checked = checking.Checked()
     pipelines = 0
+    fingerprints: set[int] = set()
     for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
         for record in part.records:
             if checked.damage:
@@ -89,8 +92,9 @@ def _verify(path: str, identity: Identity, program: int) -> int:
             if reason:
                 raise Refused(f"{reason} at byte {part.place(record)}")
             pipelines += len(record.cells)
+            fingerprints.update(fingerprint for fingerprint, _ in record.cells if fingerprint)
     checked.require_sound()
-    return pipelines
+    return pipelines, fingerprints
 
 
 # ---- publishing --------------------------------------------------------------------------------------

@@ -18,7 +18,11 @@ from .format import Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
+
+#: The most pipelines that are stored without their recordings and are waited for, and in how many runs in a row that
+#: create none of them.
+MOST_STORED, MOST_RUNS = 1 << 14, 3
 
 
 #: Time of last use of what has none, or one in the future: after what came from a fleet and was never used.
@@ -145,10 +149,30 @@ def unrecorded_path(root: str, program: int) -> str:
     return os.path.join(root, file_kinds.UNRECORDED.place, f"{program:016x}{file_kinds.UNRECORDED}")
 
 
-def record_again(root: str, program: int) -> None:
-    """Has the program's next run record what is missing. Raises OSError."""
+def record_again(root: str, program: int, stored: Collection[int] = ()) -> None:
+    """Has the program's next run record what is missing, and later ones until these pipelines are recorded, which the
+    store got without their recordings. Raises OSError."""
+    known, _ = read_unrecorded(root, program)
+    if not known.issuperset(stored) or not exists(unrecorded_path(root, program)):
+        write_unrecorded(root, program, known.union(stored), MOST_RUNS)
+
+
+def write_unrecorded(root: str, program: int, stored: Collection[int], runs: int) -> None:
+    """Has the program's next runs record what they create, until all of these pipelines are recorded, or so many runs
+    in a row created none of them. Raises OSError."""
+    lines = ["the next run records what it creates", str(runs), *(f"{one:016x}" for one in sorted(stored))]
     make_private_below(root, file_kinds.UNRECORDED.place)
-    replace_file(unrecorded_path(root, program), b"the next run records what it creates\n")
+    replace_file(unrecorded_path(root, program), "\n".join([*lines[: MOST_STORED + 2], ""]).encode())
+
+
+def read_unrecorded(root: str, program: int) -> tuple[set[int], int]:
+    """Returns the pipelines that ``write_unrecorded`` named, and the number of runs."""
+    try:
+        text = read_small(unrecorded_path(root, program), 20 * MOST_STORED).decode()
+        _, runs, *names = text.split("\n")[:-1]
+        return {int(name, 16) for name in names}, int(runs)
+    except (OSError, ValueError):
+        return set(), MOST_RUNS
 
 
 def identity_names(root: str) -> list[str]:

@@ -20,6 +20,8 @@ FRAME_NS = 16_700_000
 PAUSE_NS = 2_000_000_000
 #: How many frames before a frame say what is usual.
 HISTORY = 60
+#: A present that comes so soon after another one shows a generated frame.
+AT_ONCE_NS = 4_000_000
 
 #: What begins a group of presents in a FRMS record: when the first one was, its number, thread and swapchain, and how
 #: many follow. For each of those there are the microseconds since the one before.
@@ -45,13 +47,16 @@ class Usual:
         self._times: list[int] = []
         self._at = 0
 
-    def median_ns(self) -> int:
-        """Returns the median of the last frames; 0 if there were none."""
-        return sorted(self._times)[len(self._times) // 2] if self._times else 0
+    def usual_ns(self) -> int:
+        """Returns the median of the last frames; 0 if there were none. If half of them are generated ones, which follow
+        another at once, one in eight or more is not, and tells."""
+        times = sorted(self._times)
+        median = times[len(times) // 2] if times else 0
+        return times[len(times) * 7 // 8] if times and median < AT_ONCE_NS else median
 
     def is_late(self, took_ns: int, budget_ns: int = FRAME_NS) -> bool:
         """Returns whether the next frame is late if it takes this long. It is not added."""
-        return took_ns > budget_ns and 2 * took_ns > 3 * self.median_ns()
+        return took_ns > budget_ns and 2 * took_ns > 3 * self.usual_ns()
 
     def add(self, took_ns: int) -> None:
         """Adds a frame."""

@@ -19,7 +19,7 @@ from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, deaths, format, pack
 from .fold import Planned, Source
-from .folder import Folder
+from .folder import Folder, record_again
 from .format import Refused as Refused
 from .reader import Reader, parts_of
 
@@ -142,6 +142,8 @@ class _Section:
     def __init__(self, writer: pack.PackWriter, present: set[tuple[bytes, int]]) -> None:
         #: None once the pack is in the store.
         self.writer: pack.PackWriter | None = writer
+        #: Fingerprints of the pipelines that the store lacked.
+        self.fingerprints: set[int] = set()
         #: Digest and fingerprint of the records that the store has.
         self.present = present
         self.taken: set[tuple[bytes, int]] = set()
@@ -222,10 +224,12 @@ class Import:
             folder.prepare()
             self._files = folder.files_by_program()
             yield from self._read(folder)
-            for section in self._sections.values():
+            for program, section in self._sections.items():
                 if section.writer is not None and section.gained:
                     self.result.paths.append(section.writer.finish(self._sync))
                     section.writer, fresh = None, False
+                    if section.fingerprints and not self._flags & format.REBUILT:
+                        record_again(root, program, section.fingerprints)
         finally:
             for section in self._sections.values():
                 if section.writer is not None:
@@ -297,6 +301,7 @@ class Import:
             self.result.known += _pipelines_in(record)
             return
         section.gained = True
+        section.fingerprints.update(fingerprint for fingerprint, _ in record.cells if fingerprint)
         self.result.pipelines += _pipelines_in(record)
         if section.writer is not None:
             record.flags |= self._flags

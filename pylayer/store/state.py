@@ -21,18 +21,22 @@ from ..common.identity import NO_IDENTITY
 from . import format
 from .bounds import DOWN_TO
 from .fold import Fold
+from .folder import MOST_RUNS as MOST_RUNS
 from .folder import Folder, folders
+from .folder import read_unrecorded as read_unrecorded
 from .folder import record_again as record_again
 from .folder import unrecorded_path as unrecorded_path
+from .folder import write_unrecorded as write_unrecorded
 from .journal import CLOSED, Journal, close_ended_journals
 from .reader import Reader, parts_of
 from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Generator, Iterator
+    from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 
     from .fold import Planned
+    from .holdings import Shelf
     from .reader import Part, Record
 
 #: Magic, version, kind, flags, sizes of the image, numbers of pointers and handles, VK_HEADER_VERSION.
@@ -154,6 +158,15 @@ def folder(root: str) -> Folder:
 def writer(root: str, program: int, application: str) -> Journal:
     """Returns a journal for a program's state."""
     return Journal(Folder(root, NO_IDENTITY), program, application)
+
+
+def lacking(shelves: Iterable[Shelf], state: State) -> set[int]:
+    """Returns the fingerprints of a program's stored pipelines that are not among the recorded ones."""
+    stored: set[int] = set()
+    for shelf in shelves:
+        if state.program in shelf.holdings:
+            stored |= shelf.holdings[state.program].fingerprints
+    return stored - {created.fingerprint for created in state.created.values()}
 
 
 def programs(root: str) -> dict[int, str]:

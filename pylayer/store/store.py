@@ -14,6 +14,7 @@ from .format import FINGERPRINTS as FINGERPRINTS
 from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .format import VERSION as VERSION
 from .format import Refused as Refused
+from .frames import AT_ONCE_NS as AT_ONCE_NS
 from .frames import FRAME_NS as FRAME_NS
 from .frames import HISTORY as HISTORY
 from .frames import PAUSE_NS as PAUSE_NS

@@ -285,6 +285,8 @@ class Timeline:
         self.header: format.FileHeader | None = None
         self.values: dict[str, Any] = {}
         self.events: list[Event] = []
+        #: Events of other devices of the process (``see``).
+        self.beside: list[Event] = []
         #: Names of threads where they are known. The text is untrusted, like all texts of events.
         self.threads: dict[int, str] = {}
         #: By fingerprint: the program's names of pipelines, and stage, hash of the code and name of their shaders.
@@ -298,6 +300,13 @@ class Timeline:
         """Returns the program's name of a pipeline, or else the names of its shaders; empty if it gave none."""
         named = [name for _, _, name in self.shaders.get(fingerprint, ()) if name]
         return self.names.get(fingerprint) or " + ".join(named)
+
+    def see(self, other: Timeline) -> None:
+        """Takes in the events of another device of the process, which may have held up this one's frames."""
+        self.beside += other.events
+        self.threads = other.threads | self.threads
+        self.names = other.names | self.names
+        self.shaders = other.shaders | self.shaders
 
     def read(self, path: str, only_values: bool = False) -> None:
         """Reads what verifies in a file. Raises OSError."""

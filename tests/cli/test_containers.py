@@ -40,16 +40,32 @@ def test_inside_a_container(user: User) -> None:
 )
 def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: str, told: str) -> None:
     """A store that is lost with the container is a warning. One on a volume is not."""
-    monkeypatch.setattr(containers, "container", lambda: "docker")
+    monkeypatch.setattr(containers, "container", lambda environment: "docker")
     monkeypatch.setattr(containers, "file_system", lambda path: (place, kind))
     (check,) = containers.check_containers("/store")
     assert check.status == (WARNING if told else OK)
     assert not told or (told in check.found and "PYLAYER_STORE" in check.advice)
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "environment", "name"),
+    [
+        (".flatpak-info", "", {}, "flatpak"),
+        ("run/host/container-manager", "pressure-vessel\n", {}, "pressure-vessel"),
+        ("file", "", {"SNAP": "/snap/game/1"}, "snap"),
+        ("file", "", {}, ""),
+    ],
+)
+def test_which_container(tmp_path: Path, file: str, text: str, environment: dict[str, str], name: str) -> None:
+    """A process's root directory and environment tell which container it is in."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert containers.container(environment, str(tmp_path)) == name
+
+
 def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of containers, doctor has no line about them."""
-    monkeypatch.setattr(containers, "container", lambda: "")
+    monkeypatch.setattr(containers, "container", lambda environment: "")
     assert containers.check_containers("/store") == []
 
 

@@ -15,6 +15,7 @@ from cli.user import DEMO, User
 from world import PACKAGE
 
 from pylayer import LAYER_NAME
+from pylayer.cli import summary
 from pylayer.cli.layer_files import LIBRARY_NAME
 from pylayer.cli.layer_files import MANIFEST_NAME as MANIFEST
 from pylayer.store.runs import read_all
@@ -286,6 +287,33 @@ def test_summary_of_an_excluded_program(user: User) -> None:
     assert "pylayer doctor steam " in done.stderr.splitlines()[-1]
     assert user.pylayer("off", "--undo", "steam").returncode == 0
     assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "says"),
+    [
+        ("true", {"DISABLE_PYLAYER": ""}, "DISABLE_PYLAYER is set"),
+        ("true", {"VK_LOADER_LAYERS_DISABLE": "~all~"}, "VK_LOADER_LAYERS_DISABLE=~all~ names the layer"),
+        ("true", {}, "created no Vulkan device"),
+        ("steam", {}, "the built-in skip rule executable: steam excludes steam"),
+        ("flatpak", {}, "flatpak starts programs in a container"),
+        ("setuid", {}, "setuid has elevated privileges"),
+        ("launcher", {}, "launcher has ended, and what it started still runs: sleep (pid "),
+    ],
+)
+def test_summary_says_why(user: User, words: str, environment: dict[str, str], says: str) -> None:
+    """If nothing is recorded, --summary says what is known about why."""
+    command = user.directory / words
+    command.write_text("#!/bin/sh\n" + ("sleep 1 >/dev/null 2>&1 &\n" if words == "launcher" else ""))
+    command.chmod(0o4755 if words == "setuid" else 0o755)
+    done = user.pylayer("run", "--summary", "--", command, **environment)
+    assert says in done.stderr.splitlines()[-1]
+
+
+def test_32_bit_program(tmp_path: Path) -> None:
+    """A 32-bit program is named as such."""
+    (tmp_path / "game").write_bytes(b"\x7fELF\x01\x01\x01")
+    assert summary.of_file(str(tmp_path / "game")).startswith("game is a 32-bit program")
 
 
 def test_same_process(user: User) -> None:

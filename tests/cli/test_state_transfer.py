@@ -10,6 +10,7 @@ from cli.marks import ON_RADV
 from cli.user import User
 from recorded_state import object_of
 
+from pylayer.cli import checks
 from pylayer.common import flat
 from pylayer.common.identity import NO_IDENTITY
 from pylayer.store import format, state
@@ -157,3 +158,58 @@ def test_what_cannot_be_exported(exported: Path, user: User) -> None:
     done = user.pylayer("export", user.directory / "new.recorded", "--app", "nobody", "--recordings")
     assert done.returncode == 1 and "nothing is recorded" in done.stderr
     assert user.pylayer("export", "x", "--app", "pipelines", "--recordings", "--identity", "ab").returncode == 2
+
+
+# ---- pipelines that came without their recordings ----------------------------------------------------
+
+
+@pytest.fixture
+def importer(user: User, elsewhere: User) -> User:
+    """A machine that ran the program once, and then imported all of its pipelines."""
+    user.demo(COUNT)
+    packs = user.directory / "demo.pylayer"
+    assert user.pylayer("export", packs, "--app", "pipelines").returncode == 0
+    elsewhere.demo(1)
+    assert f"Imported: {COUNT - 1} pipelines" in elsewhere.pylayer("import", packs).stdout
+    return elsewhere
+
+
+def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
+    """Returns how many pipelines of the program rebuild wants and compiles, and how many are not recorded."""
+    (one,) = user.json("rebuild", **environment)["rebuilds"]
+    return one["wanted"], one["rebuilt"], one["without_recording"]
+
+
+def recordings(user: User) -> str:
+    """Returns what ``doctor pipelines`` says of the program's recordings; empty text if all are there."""
+    return "".join(check.found for check in checks.check_recordings(str(user.store), "pipelines"))
+
+
+@ON_RADV
+@pytest.mark.parametrize("runs", [[COUNT], [2, COUNT], [1, 1, 4, 4, 4, COUNT]], ids=str)
+def test_imported_pipelines_are_recorded(importer: User, runs: list[int]) -> None:
+    """What a program finds in the store and nobody recorded is recorded then, whichever run creates it. Until then
+    doctor and rebuild say how many there are."""
+    lacks = f"{COUNT - 1} of {COUNT} pipelines of pipelines are stored without a recording"
+    assert recordings(importer) == lacks
+    for count in runs:
+        importer.demo(count)
+    assert importer.json("stats", "--last")["programs"][0]["compiled"] == 0
+    assert recordings(importer) == "" and not list((importer.store / "state").glob("*.unrecorded"))
+    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)
+
+
+@ON_RADV
+def test_recording_has_a_budget(importer: User) -> None:
+    """Runs that create none of the pipelines do not record for ever. rebuild says what is missing, and has the next
+    runs record again."""
+    for _ in range(state.MOST_RUNS):
+        assert list((importer.store / "state").glob("*.unrecorded"))
+        importer.demo(1)
+    assert not list((importer.store / "state").glob("*.unrecorded"))
+    importer.demo(COUNT)
+    assert recordings(importer).startswith(f"{COUNT - 1} of {COUNT} pipelines")
+    said = importer.pylayer("rebuild").stdout
+    assert f"without {COUNT - 1} stored pipelines of which no recording is there: the next runs record those" in said
+    importer.demo(COUNT)
+    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)

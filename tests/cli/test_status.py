@@ -17,6 +17,7 @@ from cli.test_stats import write_run
 from cli.user import DEMO, User
 
 from pylayer import LAYER_NAME
+from pylayer.cli.containers import container
 from pylayer.cli.layer_files import LIBRARY_NAME
 from pylayer.store.verdicts import DAY, LAYER_OFF
 
@@ -86,6 +87,8 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
             },
             "the loader finds no explicit manifest",
         ),
+        # What a machine of continuous integration is in comes first.
+        ({"ENABLE_PYLAYER": "1", "SNAP": "/"}, "manifest" if container(os.environ) else "a container (snap)"),
     ],
 )
 def test_running_without_the_layer(user: User, game: Path, environment: dict[str, str], says: str) -> None:

@@ -255,3 +255,13 @@ def test_units() -> None:
     assert {line[0] for line in lines} == {"%h/.local/bin/pylayer"}
     assert [line[1:] for line in lines] == [["fleet", "pull"], ["trim"]]
     assert parser["Timer"]["Persistent"] == "true" and parser["Install"]["WantedBy"] == "timers.target"
+
+
+def test_pulled_pipelines_are_recorded(farm: User, public: str, user: User) -> None:
+    """A program that ran before the pull records what it finds of it, so that rebuild knows all of it."""
+    user.demo(1)
+    write_policy(user, f"file://{www(farm)}", public)
+    assert user.pylayer("fleet", "pull").returncode == 0
+    user.demo(20)
+    (one,) = user.json("rebuild", RADV_FORCE_FAMILY="navi31")["rebuilds"]
+    assert (one["wanted"], one["rebuilt"], one["without_recording"]) == (20, 20, 0)

@@ -14,6 +14,10 @@
  *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
  *   create=0     then creates as many pipelines and prints the nanoseconds of each: "pipeline NANOSECONDS"
  *   twice=0      creates each pipeline twice, as 1
+ *   same=0       creates the same pipeline each time but the first, as 1
+ *   passed=0     creates them so that the layer has no part in it, as 1
+ *   devices=1    with 2, another device creates the pipelines
+ *   generated=0  presents as many generated frames right after each other one. Frames are numbered with them
  *   api=1        the minor version of Vulkan
  */
 #include <pthread.h>
@@ -29,13 +33,13 @@
 
 enum { MOST_SWAPCHAINS = 20 };
 
-static Program program;
+static Program program, creator;
 static VkQueue queue;
 static VkSurfaceKHR surface;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
 static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations,
-           twice, api = 1;
+           twice, same, passed, devices = 1, generated, api = 1;
 static const char *by = "present";
 
 static uint64_t now(void)
@@ -63,8 +67,8 @@ static void create(uint32_t number)
     code[2] = number;
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
-    Program own = program;
-    check(vkCreateShaderModule(program.device, &info, NULL, &own.module), "vkCreateShaderModule");
+    Program own = creator;
+    check(vkCreateShaderModule(own.device, &info, NULL, &own.module), "vkCreateShaderModule");
     char text[32];
     snprintf(text, sizeof text, "water-%u.comp", number);
     VkDebugUtilsObjectNameInfoEXT named = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
@@ -72,10 +76,15 @@ static void create(uint32_t number)
                                            .objectHandle = (uint64_t)own.module,
                                            .pObjectName = text};
     if (set_name)
-        set_name(program.device, &named);
-    for (int i = 0; i <= twice; i++)
-        check(use_compute(&own, VK_NULL_HANDLE, "main"), "create pipeline");
-    vkDestroyShaderModule(program.device, own.module, NULL);
+        set_name(own.device, &named);
+    VkComputePipelineCreateInfo compute = compute_info(&own, "main");
+    compute.flags = passed ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
+    for (int i = 0; i <= twice; i++) {
+        VkPipeline pipeline = VK_NULL_HANDLE;
+        check(vkCreateComputePipelines(own.device, VK_NULL_HANDLE, 1, &compute, NULL, &pipeline), "create pipeline");
+        vkDestroyPipeline(own.device, pipeline, NULL);
+    }
+    vkDestroyShaderModule(own.device, own.module, NULL);
 }
 
 static int hitch(int frame)
@@ -87,7 +96,7 @@ static void create_some(int frame)
 {
     static uint32_t number;
     for (int i = hitch(frame); i > 0; i--)
-        create(++number);
+        create(same && number ? 1 : ++number);
 }
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -169,6 +178,7 @@ static void present(int number)
 static void run(int frames)
 {
     pthread_t loader;
+    int number = 0;
     int loads = strcmp(by, "present") != 0;
     if (loads)
         pthread_create(&loader, NULL, load, NULL);
@@ -178,7 +188,7 @@ static void run(int frames)
         if (frame == frames)
             usleep((useconds_t)pause_ms * 1000);
         if (every && frame > 1 && frame % every == 0) {
-            printf("compiles %d %d\n", frame, hitch(frame));
+            printf("compiles %d %d\n", number + 1, hitch(frame));
             if (loads)
                 ask(frame, strcmp(by, "loader") == 0);
             else
@@ -186,7 +196,8 @@ static void run(int frames)
         } else {
             usleep((useconds_t)pace);
         }
-        present(frame);
+        for (int i = 0; i <= generated; i++)
+            present(++number);
     }
     if (loads) {
         pthread_mutex_lock(&mutex);
@@ -222,8 +233,11 @@ static void start(void)
                                       .enabledExtensionCount = 1,
                                       .ppEnabledExtensionNames = &extension};
     check(vkCreateDevice(program.physical, &device_info, NULL, &program.device), "vkCreateDevice");
+    creator = program;
+    if (devices > 1)
+        check(vkCreateDevice(program.physical, &device_info, NULL, &creator.device), "vkCreateDevice");
     vkGetDeviceQueue(program.device, 0, 0, &queue);
-    check(open_shader(&program), "vkCreatePipelineLayout");
+    check(open_shader(&creator), "vkCreatePipelineLayout");
     make_swapchains();
 }
 
@@ -232,10 +246,11 @@ static void read_option(const char *text)
     static const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"every=", &every},    {"least=", &least},     {"most=", &most},
-                   {"pace=", &pace},      {"loop=", &loop},       {"recreate=", &recreate},
-                   {"pause=", &pause_ms}, {"twice=", &twice},     {"swapchains=", &swapchain_count},
-                   {"api=", &api},        {"create=", &creations}};
+    } numbers[] = {{"every=", &every},    {"least=", &least},      {"most=", &most},
+                   {"pace=", &pace},      {"loop=", &loop},        {"recreate=", &recreate},
+                   {"pause=", &pause_ms}, {"twice=", &twice},      {"swapchains=", &swapchain_count},
+                   {"api=", &api},        {"create=", &creations}, {"same=", &same},
+                   {"passed=", &passed},  {"devices=", &devices},  {"generated=", &generated}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {
@@ -272,6 +287,8 @@ int main(int argument_count, char **arguments)
     for (int i = 0; i < swapchain_count; i++)
         vkDestroySwapchainKHR(program.device, swapchains[i], NULL);
     vkDestroySurfaceKHR(program.instance, surface, NULL);
-    close_program(&program);
+    if (devices > 1)
+        vkDestroyDevice(program.device, NULL);
+    close_program(&creator);
     return 0;
 }

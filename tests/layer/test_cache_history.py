@@ -153,9 +153,16 @@ def after_attestations_went(world: World, caches: Path) -> None:
         path.unlink()
 
 
+def by_another_program(world: World, caches: Path) -> None:
+    """Loads, uses and saves the caches under another name, under which they have another history."""
+    other = shutil.copy(PROGRAM, caches.parent / "other")
+    assert world.run([str(other), str(caches), "20", "2"]).stdout.split() == ["40", "0"]
+
+
 @pytest.mark.parametrize(
     "between",
     [
+        by_another_program,
         without_the_layer,
         more_without_the_layer,
         with_a_store_that_is_full,

@@ -129,6 +129,46 @@ def test_counted_whoever_compiles(driver: ScriptedDriver, settings: dict[str, An
     assert driver.world.last()["late_by_pipelines"] > 0
 
 
+@pytest.mark.parametrize("by", ["present", "loader"])
+@pytest.mark.parametrize("generated", [0, 1, 2, 3, 6])
+def test_generated_frames(driver: ScriptedDriver, generated: int, by: str) -> None:
+    """Frames that are not generated are usual, also if more are. What held up one of them is told."""
+    told = MeasuredFrames(driver, 60, f"generated={generated}", "every=30", f"by={by}", "pace=20000")
+    assert told.values["counters"]["frames"] == 60 * (generated + 1)
+    assert len(told.late) < 30 and set(told.hitches) <= set(told.by_pipelines)
+    counters = told.values["counters"]
+    assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
+
+
+@pytest.mark.parametrize("by", ["present", "loader"])
+def test_other_device(driver: ScriptedDriver, by: str) -> None:
+    """What the program compiles on another device holds up frames as well, in the counts and in the report."""
+    driver.program("frames", 60, "devices=2", f"by={by}", script=SLOW)
+    (own,) = [run for run in json.loads(driver.world.pylayer("report", "--json").stdout)["runs"] if run["frames"]]
+    assert own["pipelines"] == 0 and own["late_by_pipelines"] >= 5
+    assert any("compiling water-" in late["text"] for late in own["late"])
+    counted = [values["counters"] for values in driver.world.runs() if values["counters"]["frames"]]
+    assert sum(counters["late_by_pipelines"] for counters in counted) >= 5
+
+
+def test_short_pipelines(driver: ScriptedDriver) -> None:
+    """Pipelines that take less time than what is told of single ones add up to a late frame."""
+    arguments = 60, "every=20", "least=9000", "most=9000", "same=1"
+    driver.program("frames", *arguments)
+    driver.program("frames", *arguments)
+    last = driver.world.last()
+    assert last["compiled"] == 0 and last["late_by_pipelines"] >= 2
+
+
+def test_short_calls_that_pass(driver: ScriptedDriver) -> None:
+    """Calls that pass are told together if each of them is too short to be told."""
+    told = MeasuredFrames(driver, 60, "every=20", "least=4000", "most=4000", "passed=1", script="")
+    held_up = [own for own in told.late if own.frame.number in told.hitches]
+    assert held_up
+    for own in held_up:
+        assert 3500 <= sum(event.number for event in own.events) <= 4000
+
+
 def test_beside_frames(driver: ScriptedDriver) -> None:
     """What a thread compiles while frames go on being presented holds up none of them."""
     told = MeasuredFrames(

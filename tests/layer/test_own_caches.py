@@ -11,7 +11,7 @@ import pytest
 import xxhash
 from host_steps import END, HOST
 from scripted_driver import ScriptedDriver
-from world import World
+from world import BUILD, World
 
 from pylayer.common import file_kinds
 from pylayer.store import format
@@ -105,6 +105,7 @@ def test_what_the_layer_writes(real: World, file: Path) -> None:
     assert real.outcomes() == {"altered": 1}
 
 
+LIBRARY = str(BUILD / "tests" / "libconstructor.so")
 #: Moments at which a program reads its cache: steps before the instance, and after the pipelines. FILE is the file.
 MOMENTS = {
     "destroyed": ([], ["save-cache", "FILE", "destroy-cache", *END]),
@@ -117,6 +118,15 @@ MOMENTS = {
     "handler before the instance": (["save-at-exit", "FILE"], []),
     "handler after the device": ([], ["save-at-exit", "FILE"]),
     "destructor": (["save-in-destructor", "FILE"], []),
+    "exit in a thread": ([], ["save-cache", "FILE", "exit-in-thread", "exit"]),
+    "inside of dlopen": ([], ["dlopen", LIBRARY, "save-cache", "FILE", "opened", "end", "kill"]),
+    "inside of dlclose": (["dlopen", LIBRARY, "opened"], ["dlclose", "save-cache", "FILE", "closed", "end", "kill"]),
+    "descriptors closed": ([], ["close-from", "3", "save-cache", "FILE", "end", "kill"]),
+    "environment cleared": ([], ["clearenv", "save-cache", "FILE", "end", "kill"]),
+    "another directory": ([], ["chdir", "/", "save-cache", "FILE", "end", "kill"]),
+    "after a fork": ([], ["fork", "join", "save-cache", "FILE", "end", "kill"]),
+    "without room for threads": ([], ["limit", "nproc", "0", "save-cache", "FILE", "end", "kill"]),
+    "after another device": (["instance", "device", *END], ["save-cache", "FILE", "end", "kill"]),
     "instances around": (["instance", "destroy-instance"], ["save-cache", "FILE", "end", "kill"]),
 }
 

@@ -8,7 +8,7 @@ import pytest
 from recorded_runs import IDENTITY, MONOTONIC, MS
 
 from pylayer.report import late_frames
-from pylayer.store.frames import FRAME_NS, Present
+from pylayer.store.frames import FRAME_NS, Present, Usual
 from pylayer.store.timeline import Event, RunFile, read
 
 USUAL, LATE, EVERY = 10 * MS, 50 * MS, 10
@@ -83,6 +83,43 @@ def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
     assert line.frames_left_out == 0
     found = read(str(tmp_path), "run")
     assert found is not None and 0 < len(late_frames.late(found, FRAME_NS)) < 110
+
+
+def pattern(*times_ms: float, count: int = 600) -> list[int]:
+    """Returns the frames of a program whose frames take these times, one after the other."""
+    return [int(times_ms[number % len(times_ms)] * MS) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("times", "late"),
+    [
+        (pattern(1000 / 60), 0),
+        (pattern(1000 / 59.94), 0),
+        (pattern(1000 / 59.94, 1000 / 59.94 + 0.3), 0),
+        (pattern(1000 / 29.97), 0),
+        (pattern(1000 / 24), 0),
+        (pattern(2000 / 59.94, 3000 / 59.94), 0),  # 24 frames a second at 59.94 Hz, and 45
+        (pattern(1000 / 59.94, 1000 / 59.94, 2000 / 59.94), 200),
+        (pattern(25, 0.05), 0),  # one generated frame right after each other one
+        (pattern(25, 0.05, 0.05), 0),
+        (pattern(25, 0.3, 0.3, 0.3), 0),
+        (pattern(25, 3, 3), 0),
+        (pattern(30, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5), 0),
+        (pattern(12.5, 12.5), 0),  # generated frames, with pacing
+        (pattern(24, 26, 0.1, 0.1), 0),
+        ([int((12 + 8 * (number % 100) / 100) * MS) for number in range(600)], 0),  # variable refresh
+        (pattern(8, 12, 16, 20, 16, 12), 0),
+        (pattern(*[1.0] * 9, 60), 60),  # hitches of a fast program
+        (pattern(*[8.0] * 4, 60), 120),
+    ],
+)
+def test_what_is_late(times: list[int], late: int) -> None:
+    """The number of late frames, without the first few, of which nothing is known to be usual."""
+    usual, found = Usual(), 0
+    for number, took in enumerate(times):
+        found += number >= 60 and usual.is_late(took)
+        usual.add(took)
+    assert abs(found - late * (len(times) - 60) / len(times)) <= 2
 
 
 def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:

@@ -12,6 +12,10 @@ typedef struct FrameSlot {
 
 #define STREAM_BITS 16
 
+/* Those of all devices, so far. */
+static _Atomic(Frames *) every_device;
+static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 /* ---- streams --------------------------------------------------------------------------------------- */
 
 static FrameStream *find_stream(Frames *frames, uint64_t swapchain)
@@ -22,21 +26,39 @@ static FrameStream *find_stream(Frames *frames, uint64_t swapchain)
     return NULL;
 }
 
+/* Returns frames that no device uses. Returns NULL if memory is short. */
+static Frames *unused_frames(void)
+{
+    Frames *found = atomic_load(&every_device);
+    while (found && atomic_load(&found->used))
+        found = found->next;
+    if (found || !(found = aligned_alloc(_Alignof(Frames), sizeof *found)))
+        return found;
+    memset(found, 0, sizeof *found);
+    pthread_mutex_init(&found->mutex, NULL);
+    found->next = atomic_load(&every_device);
+    atomic_store(&every_device, found);
+    return found;
+}
+
 /* Returns NULL if memory is short. */
 static NOT_INLINED Frames *open_frames(Run *run)
 {
-    Frames *made = aligned_alloc(_Alignof(Frames), sizeof *made), *none = NULL;
-    if (!made)
-        return NULL;
-    memset(made, 0, sizeof *made);
-    pthread_mutex_init(&made->mutex, NULL);
-    if (run->plan.tell_creations)
-        made->ring = calloc(FRAME_RING, sizeof *made->ring);
-    if (atomic_compare_exchange_strong(&run->frames, &none, made))
-        return made;
-    free(made->ring);
-    free(made);
-    return none;
+    pthread_mutex_lock(&open_mutex);
+    Frames *made = atomic_load(&run->frames);
+    if (!made && (made = unused_frames())) {
+        made->last_id = 0;
+        made->taken = 0;
+        atomic_store(&made->first_ns, 0);
+        atomic_store(&made->longest_ns, 0);
+        atomic_store(&made->last_late_s, 0);
+        atomic_store(&made->written, 0);
+        made->ring = run->plan.tell_creations ? calloc(FRAME_RING, sizeof *made->ring) : NULL;
+        atomic_store(&made->used, true);
+        atomic_store(&run->frames, made);
+    }
+    pthread_mutex_unlock(&open_mutex);
+    return made;
 }
 
 /* Other threads may still read what the stream's last swapchain left. */
@@ -79,7 +101,9 @@ void frames_follow(Run *run, uint64_t swapchain, uint64_t next)
 
 /* ---- what came late -------------------------------------------------------------------------------- */
 
-static uint32_t median(const uint32_t *values, unsigned value_count)
+/* Returns how long a frame usually takes. If half of the frames are generated ones, which follow another at once, one in
+ * eight or more is not. */
+static uint32_t usual(const uint32_t *values, unsigned value_count)
 {
     uint32_t sorted[FRAME_HISTORY];
     for (unsigned i = 0; i < value_count; i++) {
@@ -88,7 +112,10 @@ static uint32_t median(const uint32_t *values, unsigned value_count)
             sorted[at] = sorted[at - 1];
         sorted[at] = values[i];
     }
-    return value_count ? sorted[value_count / 2] : 0;
+    if (!value_count)
+        return 0;
+    uint32_t median = sorted[value_count / 2];
+    return median < FRAME_AT_ONCE_US ? sorted[value_count * 7 / 8] : median;
 }
 
 /* Raises a value of the device's to at least this. The counters of all threads add up to it. */
@@ -106,8 +133,7 @@ static NOT_INLINED bool judge(Run *run, Frames *frames, const FrameStream *strea
                               uint64_t pipelines_ns)
 {
     PylayerCounters *totals = &counters_of(run)->totals;
-    uint64_t usual_ns =
-        1000ull * median(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
+    uint64_t usual_ns = 1000ull * usual(stream->recent_us, earlier < FRAME_HISTORY ? (unsigned)earlier : FRAME_HISTORY);
     bool late = 2 * took_ns > 3 * usual_ns;
     if (took_ns > 1000ull * FRAME_PAUSE_US && 2 * pipelines_ns < took_ns)
         return late;
@@ -132,16 +158,8 @@ static bool went_on(FrameStream *stream, uint64_t since)
     return true;
 }
 
-void frames_note_pipeline(Run *run, uint64_t create_ns)
+static void hold_up(Frames *frames, uint64_t busy_since, uint64_t start, uint64_t end)
 {
-    static _Thread_local uint64_t busy_since, busy_until;
-    Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
-    if (!frames || process_is_forked_child())
-        return;
-    uint64_t end = now_ns(), start = end - create_ns;
-    if (start > busy_until + FRAME_GAP_NS)
-        busy_since = start;
-    busy_until = end;
     for (unsigned i = 0; i < FRAME_STREAMS; i++) {
         FrameStream *stream = &frames->streams[i];
         uint64_t last = atomic_load_explicit(&stream->last_ns, memory_order_relaxed);
@@ -151,6 +169,25 @@ void frames_note_pipeline(Run *run, uint64_t create_ns)
             continue;
         atomic_fetch_add_explicit(&stream->pipelines_ns, end - (start > last ? start : last), memory_order_relaxed);
     }
+}
+
+uint64_t frames_begin_pipelines(void)
+{
+    return atomic_load_explicit(&every_device, memory_order_relaxed) && !process_is_forked_child() ? now_ns() : 0;
+}
+
+void frames_end_pipelines(uint64_t began_ns)
+{
+    static _Thread_local uint64_t busy_since, busy_until;
+    if (!began_ns)
+        return;
+    uint64_t end = now_ns(), start = began_ns > busy_until ? began_ns : busy_until;
+    if (start > busy_until + FRAME_GAP_NS)
+        busy_since = start;
+    busy_until = end;
+    for (Frames *frames = atomic_load_explicit(&every_device, memory_order_acquire); frames; frames = frames->next)
+        if (atomic_load_explicit(&frames->used, memory_order_relaxed))
+            hold_up(frames, busy_since, start, end);
 }
 
 /* ---- a present ------------------------------------------------------------------------------------- */
@@ -166,6 +203,15 @@ static void put_into_ring(Frames *frames, const FrameStream *stream, uint64_t nu
                           memory_order_relaxed);
     atomic_store_explicit(&slot->order, (order + 1) << STREAM_BITS | (stream->id & ((1u << STREAM_BITS) - 1)),
                           memory_order_release);
+}
+
+/* Notes a frame that was not late, with the generated ones that follow it at once. */
+static void note_in_time(FrameStream *stream, uint64_t time)
+{
+    const unsigned all = FRAME_QUEUE + 1;
+    uint64_t last = stream->in_time[(stream->in_time_count + FRAME_QUEUE) % all];
+    if (time - last >= 1000ull * FRAME_AT_ONCE_US)
+        atomic_store_explicit(&stream->in_time[stream->in_time_count++ % all], time, memory_order_relaxed);
 }
 
 static void note_frame(Run *run, Frames *frames, FrameStream *stream, uint64_t time)
@@ -186,8 +232,7 @@ static void note_frame(Run *run, Frames *frames, FrameStream *stream, uint64_t t
     uint64_t took_ns = before ? time - last : 0, took_us = took_ns / 1000;
     if (took_us <= FRAME_BUDGET_US ||
         !judge(run, frames, stream, before - 1, took_ns, pipelines_ns < took_ns ? pipelines_ns : took_ns))
-        atomic_store_explicit(&stream->in_time[stream->in_time_count++ % (FRAME_QUEUE + 1)], time,
-                              memory_order_relaxed);
+        note_in_time(stream, time);
     if (before)
         stream->recent_us[(before - 1) % FRAME_HISTORY] = took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX;
 }
@@ -244,7 +289,8 @@ void frames_free(Run *run)
     Frames *frames = atomic_load(&run->frames);
     if (!frames)
         return;
-    pthread_mutex_destroy(&frames->mutex);
+    for (unsigned i = 0; i < FRAME_STREAMS; i++)
+        atomic_store(&frames->streams[i].swapchain, 0);
     free(frames->ring);
-    free(frames);
+    atomic_store(&frames->used, false);
 }

@@ -2,8 +2,10 @@
  * frames.h - sees the frames that a program presents: when, on which thread, and which of them came late.
  *
  * A frame of a swapchain lasts from one vkQueuePresentKHR to the next. It is late if it takes longer than a frame at
- * 60 Hz, and 1.5 times the median of the frames before. pylayer/store/frames.py has the same rule. The hooks exist only
- * for a device with VK_KHR_swapchain, and allocate at its first present. A present costs a clock read and a few stores.
+ * 60 Hz, and 1.5 times what was usual before: the median, or, where most frames are generated ones that follow another at
+ * once, what the others take. pylayer/store/frames.py has the same rule. The hooks exist only for a device with
+ * VK_KHR_swapchain, and allocate at its first present. A present costs a clock read and a few stores. Pipelines of all
+ * devices of the process count: programs compile on one and present on another.
  */
 #ifndef PYLAYER_FRAMES_H
 #define PYLAYER_FRAMES_H
@@ -14,6 +16,8 @@
 /* A frame that takes longer is a pause (a hidden window, a loading screen), unless pipelines took half of it. */
 #define FRAME_PAUSE_US 2000000u
 #define FRAME_HISTORY 60u
+/* A present that comes so soon after another one shows a generated frame. */
+#define FRAME_AT_ONCE_US 4000u
 /* Must be a power of two. 68 seconds at 60 frames a second: policy takes them about once a second. */
 #define FRAME_RING 4096u
 /* The most swapchains of a device that are seen at a time. */
@@ -36,7 +40,10 @@ typedef struct FrameStream {
     uint32_t recent_us[FRAME_HISTORY];
 } FrameStream;
 
+/* The frames of a device. The memory stays when the device ends, for a later one: other threads may still read it. */
 typedef struct Frames {
+    struct Frames *next;
+    _Atomic(bool) used;
     FrameStream streams[FRAME_STREAMS];
     pthread_mutex_t mutex; /* for who takes or frees a stream */
     uint32_t last_id;
@@ -50,8 +57,10 @@ typedef struct Frames {
 void frames_see(Run *run, const VkPresentInfoKHR *info);
 /* The frames of a swapchain go on in `next`; 0: they have ended. */
 void frames_follow(Run *run, uint64_t swapchain, uint64_t next);
-/* A pipeline's creation took this long, and has just ended. */
-void frames_note_pipeline(Run *run, uint64_t create_ns);
+/* Returns the time before a call that creates pipelines; 0 if no program's frames need it. */
+uint64_t frames_begin_pipelines(void);
+/* The call has just ended. What of the time was noted for a call inside of it is not noted again. */
+void frames_end_pipelines(uint64_t began_ns);
 /* Copies the frames that were presented since the last call, at most `capacity`. Returns how many, and adds to *lost
  * those that were overwritten. Policy thread only. */
 uint64_t frames_take(Run *run, PylayerFrame *out, uint64_t capacity, uint64_t *lost);

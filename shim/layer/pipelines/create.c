@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "crash/crash.h"
+#include "frames/frames.h"
 #include "pipelines/pipelines.h"
 #include "process/process.h"
 
@@ -119,7 +120,7 @@ static void end(const Batch *batch, uint64_t began_ns)
     }
 }
 
-VkResult pipelines_create(const PipelineCall *asked)
+static VkResult create(const PipelineCall *asked)
 {
     PipelineCall call = *asked;
     int carrier = atomic_load_explicit(&call.device->run.carrier, memory_order_relaxed);
@@ -139,6 +140,14 @@ VkResult pipelines_create(const PipelineCall *asked)
     VkResult result = create_by_carrier(&batch, carrier);
     end(&batch, began_ns);
     free(heap);
+    return result;
+}
+
+VkResult pipelines_create(const PipelineCall *asked)
+{
+    const uint64_t began_ns = frames_begin_pipelines();
+    VkResult result = create(asked);
+    frames_end_pipelines(began_ns);
     return result;
 }
 

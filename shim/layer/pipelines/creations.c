@@ -35,7 +35,6 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     about->start_ns = now_ns() - create_ns;
     about->thread = thread_id();
     about->pipelines = 1;
-    frames_note_pipeline(&call->device->run, create_ns);
     name(call->device, about, stages, stage_count);
     object_names_describe(&call->device->shaders, about, stages);
 }
@@ -44,31 +43,47 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
                    uint32_t pipelines)
 {
     Device *device = batch->call->device;
-    if (!device->run.plan.tell_creations) {
-        frames_note_pipeline(&device->run, create_ns);
+    if (!device->run.plan.tell_creations)
         return;
-    }
     PylayerCell about = {0};
     creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
     about.pipelines = pipelines;
     run_tell_creation(&device->run, &about, outcome);
 }
 
+/* Adds a call to those of this thread right before it that were too short to be told. Returns true if together they
+ * are not: then *create_ns and *pipelines are theirs. */
+static bool is_told(const Device *device, uint64_t *create_ns, uint32_t *pipelines)
+{
+    static _Thread_local struct {
+        uint64_t serial, until, create_ns;
+        uint32_t pipelines;
+    } untold;
+    const uint64_t now = now_ns();
+    if (untold.serial != device->run.serial || now - *create_ns > untold.until + FRAME_GAP_NS)
+        untold.create_ns = untold.pipelines = 0;
+    untold.serial = device->run.serial;
+    untold.until = now;
+    *create_ns = untold.create_ns += *create_ns;
+    *pipelines = untold.pipelines += *pipelines;
+    if (untold.create_ns < PYLAYER_TOLD_NS)
+        return false;
+    untold.create_ns = untold.pipelines = 0;
+    return true;
+}
+
 void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t create_ns)
 {
-    if (create_ns < PYLAYER_TOLD_NS || call->count == 0)
+    uint32_t pipelines = call->count;
+    if (!create_ns || !pipelines || !is_told(call->device, &create_ns, &pipelines))
         return;
-    if (!call->device->run.plan.tell_creations) {
-        frames_note_pipeline(&call->device->run, create_ns);
-        return;
-    }
     Element element;
     PylayerCell about = {0};
     element_read(&element, call, 0);
     element.fingerprint = fingerprint_of(&call->device->shaders, call, 0, element.kind);
     creation_describe(&about, call, 0, &element, create_ns);
     element_release(&element);
-    about.pipelines = call->count;
+    about.pipelines = pipelines;
     /* The driver still writes the handles of a deferred operation. */
     if (result != VK_OPERATION_DEFERRED_KHR)
         object_names_note(&call->device->shaders, call->pipelines[0], element.fingerprint);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "driver/dispatch.h"
+#include "frames/frames.h"
 #include "pipelines/pipelines.h"
 #include "process/process.h"
 
@@ -229,6 +230,7 @@ static VkResult start(DeferredOperation *operation)
     operation->began_ns = now_ns();
     VkResult result = call_driver(call, operation->cell, call->count, operation->infos, call->pipelines);
     operation->create_ns = now_ns() - operation->began_ns;
+    frames_end_pipelines(operation->began_ns);
     /* Some drivers return VK_OPERATION_DEFERRED_KHR although all work is done. */
     if (result == VK_OPERATION_DEFERRED_KHR &&
         driver->get_deferred_operation_result(driver->handle, call->deferred) == VK_NOT_READY) {
@@ -271,6 +273,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice handle, V
     uint64_t begin = operation ? now_ns() : 0;
     VkResult result = device->driver.deferred_operation_join(handle, deferred);
     leave(operation, operation ? now_ns() - begin : 0, result == VK_SUCCESS);
+    frames_end_pipelines(begin);
     return result;
 }
 

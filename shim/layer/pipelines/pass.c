@@ -1,4 +1,5 @@
 /* pass.c - see pipelines.h */
+#include "frames/frames.h"
 #include "pipelines/pipelines.h"
 #include "process/process.h"
 
@@ -18,12 +19,14 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
     if (app_cache && deferred)
         atomic_store(&app_cache->used_for_ever, true);
     return (PassedUse){app_cache, cache,
-                       mark_pipelines(&device->crash, NULL, 1, app_cache_data_id(app_cache), false, true)};
+                       mark_pipelines(&device->crash, NULL, 1, app_cache_data_id(app_cache), false, true),
+                       frames_begin_pipelines()};
 }
 
 void pass_end(const PassedUse *use)
 {
     mark_end(use->mark);
+    frames_end_pipelines(use->began_ns);
     if (use->app_cache)
         spread_unlock_read(&use->app_cache->lock, true);
 }
@@ -49,7 +52,7 @@ VkResult pass_pipelines(const PipelineCall *call)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
     bool forked = process_is_forked_child();
-    bool told = (device->run.plan.tell_creations || device->run.sees_frames) && !forked;
+    bool told = device->run.plan.tell_creations && !forked;
     PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
                                call->cache != VK_NULL_HANDLE && !forked && has_suspects(call));
     uint64_t start = told ? now_ns() : 0;

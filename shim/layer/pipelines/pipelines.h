@@ -32,6 +32,7 @@ typedef struct PassedUse {
     AppCache *app_cache;   /* NULL: the layer never merges into the cache that the driver gets */
     VkPipelineCache cache; /* the cache that the driver gets */
     Mark mark;
+    uint64_t began_ns;
 } PassedUse;
 
 /* These enclose the call to the driver. deferred: the driver may use the cache until an end that the layer does not
