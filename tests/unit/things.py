@@ -60,6 +60,11 @@ def program(**changes: Any) -> Program:
     return Program(**{**values, **changes})
 
 
+def program_id(executable: str, application: str) -> int:
+    """Returns the number that the layer gives a program."""
+    return xxhash.xxh3_64_intdigest(f"{executable}\0{application}".encode())
+
+
 def binary_read(data: bytes = b"a binary", key: bytes = b"its key", **changes: Any) -> Attested:
     """Returns what a program read out of a pipeline binary."""
     values: dict[str, Any] = {

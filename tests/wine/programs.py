@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.things import program_id
 from wine.wine import PROGRAM, Wine, serving
 from world import World
-
-from pylayer.common.identity import program_id
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "instance/skip.h"
+#include "process/program_name.h"
 
 #define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
 
@@ -136,6 +137,7 @@ static bool is_active(Instance *instance)
     if (elevated || forked || switched_off())
         return false;
     environment_remember();
+    instance->info.program_id = program_id(instance->info.application_name);
     SkipDecision skip = skip_decide(&instance->info, &built_in);
     if (skip == SKIP_UNDECIDED)
         instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
