@@ -12,6 +12,8 @@ from typing import Any
 
 from world import BUILD, World
 
+from pylayer.cli.processes import running
+
 #: tests/wine/vk.c for 64 and 32 bits. Its head tells its arguments.
 PROGRAM, PROGRAM_32 = (BUILD / "tests" / "wine" / f"vk-{kind}.exe" for kind in ("x86_64", "i686"))
 #: Wine's loaders, by where Debian, Ubuntu and other distributions put it.
@@ -75,7 +77,9 @@ class Wine:
             process = self.start(world, 0, "loop", program=PROGRAM_32)
             assert process.stdout
             ready = process.stdout.readline().strip() == "ready"
-            self.bits_of_32 = 32 * Path(f"/proc/{process.pid}/exe").read_bytes()[4] if ready else 0
+            # Wine may start it in a process beside the one that was started here.
+            pids = [one.pid for one in running(PROGRAM_32.name, set())] if ready else []
+            self.bits_of_32 = min((32 * Path(f"/proc/{pid}/exe").read_bytes()[4] for pid in pids), default=0)
             self.stop()
             process.communicate(timeout=60)
         return self.bits_of_32
