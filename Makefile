@@ -3,8 +3,12 @@
 # make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
-# make wine  Windows programs under Wine, with the layer; a minute
+# make wine  Windows programs under Wine, with the layer; two minutes
+# make wine-chroot  the same in a chroot: SUITE=unstable, with 32-bit programs in 64-bit processes (new WoW64), or
+#             SUITE=bookworm, with 32-bit processes; minutes, as root
+# make wine-dxvk  a Direct3D program under Wine, with DXVK built from source, in the chroot; half an hour, as root
 # make test   lint and all tests
+# make test-all  make test, make wine and make wine-chroot
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
 # make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
@@ -126,6 +130,23 @@ wine: setup $(VENV)/extra-test
 	@.ci/system-packages wine
 	@$(MAKE) --no-print-directory programs-wine
 	$(BIN)/pytest -q tests/wine/programs.py tests/wine/ends.py
+
+# Debian's Wine of 2025 and later has new WoW64. Before that, 32-bit programs need 32-bit libraries.
+SUITE ?= unstable
+WITH_WINE32 := dpkg --add-architecture i386 && apt-get -q update && .ci/system-packages wine && \
+    apt-get -q -y --no-install-recommends -t bookworm-backports install wine32:i386 libvulkan1:i386 mesa-vulkan-drivers:i386
+wine-chroot:
+	@.ci/system-packages chroot
+	@tests/debian_chroot.sh $(SUITE) sh -c '$(if $(filter bookworm,$(SUITE)),$(WITH_WINE32) &&) make -s PACKAGES=demo wine'
+
+wine-dxvk:
+	@.ci/system-packages chroot
+	@tests/debian_chroot.sh unstable sh -c 'make -s PACKAGES=demo setup .venv/extra-test && .ci/system-packages wine && \
+	    make -s PACKAGES=demo programs-wine && tests/wine/dxvk.sh && .venv/bin/pytest -q tests/wine/dxvk.py'
+
+test-all:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory wine wine-chroot
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py
@@ -401,7 +422,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
+.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-all containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -122,7 +122,7 @@ class Program(Value):
     @property
     def name(self) -> str:
         """One name for people: the executable, and the application's own name if that says more."""
-        if self.application and self.application.lower() not in self.executable.lower():
+        if self.application.encode().lower() not in self.executable.encode().lower():  # A to Z, as strcasestr
             return f"{self.executable} ({self.application})"
         return self.executable
 

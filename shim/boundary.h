@@ -95,8 +95,9 @@ enum PylayerSkip {
     PYLAYER_SKIP_ASK_BUILT_IN = 3, /* a built-in rule skips it, unless the policy file says otherwise */
 };
 
-/* What one vkCreateInstance says about the program. Strings are UTF-8, cut at the array's end. */
+/* What one vkCreateInstance says about the program. Strings are the program's bytes, cut at the array's end. */
 typedef struct PylayerInstanceInfo {
+    uint64_t program_id;  /* the program's number in the store (program_name.h) */
     uint32_t api_version; /* VkApplicationInfo::apiVersion, VK_API_VERSION_1_0 where absent */
     uint32_t application_version;
     uint32_t engine_version;
@@ -446,7 +447,7 @@ typedef struct PylayerShim {
     /* As cells_join (shim/layer/caches/caches.h). */
     int64_t (*join_cells)(uint64_t device, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count,
                           uint8_t *out, uint64_t capacity);
-    /* Returns the program's name as rules use it (program_name.h), valid for ever. NULL: no memory. */
+    /* As executable_name (program_name.h). */
     const char *(*executable)(void);
     /* Returns 0 if a line of this level would not be written. */
     int32_t (*log_wanted)(int32_t level);

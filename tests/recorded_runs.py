@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from unit.things import facts
+from unit.things import facts, program_id
 
 from pylayer.common.identity import Identity
 from pylayer.store import format
@@ -49,7 +49,8 @@ def write(
     """Writes a run, and its timeline where there are events; returns its name. ``threads``: their names. The header has
     the ``process`` and the ``identity``; ``pid`` and ``start_ticks`` are the process's."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = new_name(7)
+    number = program_id(str(values.get("executable", "game")), str(values.get("application", "")))
+    name = new_name(number)
     process = values.pop("process", (b"\xab" * 16, values.pop("pid", 4000), 0, values.pop("start_ticks", 1000)))
     identity = bytes.fromhex(values.pop("identity", IDENTITY.name))
     base: dict[str, Any] = {
@@ -73,12 +74,12 @@ def write(
         fetched = base.pop("loaded_records")
         own = {"fetched": fetched, "fetched_compile_ns": fetched * base.pop("mean_compile_ns", 0)}
         base["counters"] = base["counters"] | own
-    file = RunFile(str(root), name, IDENTITY, limit=16 << 20)
+    file = RunFile(str(root), name, IDENTITY, number, limit=16 << 20)
     file._threads.update(threads or {})
     file.present(presents or [])
-    for number, event in enumerate(events or [], 1):
+    for count, event in enumerate(events or [], 1):
         file.add(event)
-        if number % MAX_WAITING == 0:
+        if count % MAX_WAITING == 0:
             file.flush()
     file.flush()
     file.note(base)

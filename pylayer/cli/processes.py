@@ -6,15 +6,18 @@ the process's owner.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 
-from ..common.program_name import comparable, of_process
+from ..common.program_name import comparable
 from ..report.recorded import is_named
-from .layer_files import LIBRARY_NAME
+from .layer_files import LIBRARY_NAME, library_path
 
 #: The C library of a Vulkan program: a process without it has not used Vulkan yet.
 LOADER = "libvulkan.so"
+#: The layer cuts longer names (shim/layer/process/program_name.h).
+NAME_ROOM = 8192
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -22,10 +25,19 @@ def _read(pid: int, name: str) -> bytes:
         return file.read()
 
 
+def program_name(process: str) -> str:
+    """Returns the name that the layer gives a process. ``process``: its directory in /proc. Raises OSError."""
+    name = ctypes.create_string_buffer(NAME_ROOM)
+    if ctypes.CDLL(str(library_path())).pylayer_program_name(name, process.encode()) != 0:
+        raise FileNotFoundError(process)
+    return name.value.decode("utf-8", "replace")
+
+
 def _names(pid: int) -> list[str]:
     """Returns the names that people may have for a process, the layer's first: then that of a script, and what the
     process calls itself. Raises OSError."""
-    name, executable = of_process(pid), os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
+    name = program_name(f"/proc/{pid}")
+    executable = os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
     called = os.path.basename(os.fsdecode(_read(pid, "cmdline").partition(b"\0")[0]))
     return [one for one in (name, name.removeprefix(f"{executable} "), called, executable) if one]
 

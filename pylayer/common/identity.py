@@ -52,8 +52,3 @@ class Identity:
 
 #: Of what belongs to no driver: what programs asked for.
 NO_IDENTITY = Identity({})
-
-
-def program_id(executable: str, application: str) -> int:
-    """Returns the XXH3-64 that identifies a program in the store. Names of programs never become paths."""
-    return xxhash.xxh3_64_intdigest(f"{executable}\0{application}".encode())

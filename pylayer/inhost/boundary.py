@@ -86,6 +86,11 @@ class Message:
             Program, c, application=_text(c.application_name), engine=_text(c.engine_name), executable=executable
         )
 
+    @property
+    def program_id(self) -> int:
+        """PLAN_DEVICE: the program's number in the store."""
+        return self._c.info.instance.program_id  # type: ignore[no-any-return]
+
     def device_facts(self) -> DeviceFacts:
         """Returns the physical device that PLAN_DEVICE describes."""
         return _plain(DeviceFacts, self._c.info)
@@ -250,10 +255,8 @@ def join_cells(device: int, cells: list[bytes]) -> bytes | None:
 
 
 def executable() -> str:
-    """const char *executable(void): returns the program's name, always as valid UTF-8. 'unknown' if the layer has
-    none."""
-    name = _shim.executable()
-    return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
+    """const char *executable(void): returns the program's name."""
+    return _text(_shim.executable())
 
 
 def log_wanted(level: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.identity import Identity, program_id
+from ..common.identity import Identity
 from ..store.folder import Folder
 from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, DeviceFacts, DeviceState, Program
 
@@ -21,6 +21,7 @@ class Device:
         commands: ModuleType,
         serial: int,
         program: Program,
+        program_id: int,
         facts: DeviceFacts,
         root: str | None,
         settings: dict[str, Any],
@@ -28,7 +29,7 @@ class Device:
         self.commands = commands
         self.serial = serial
         self.program = program
-        self.program_id = program_id(program.executable, program.application)
+        self.program_id = program_id
         self.facts = facts
         self.settings = settings
         self.identity = Identity.of(facts)

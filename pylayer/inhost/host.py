@@ -150,19 +150,19 @@ class Host:
         wanted = settings.settings_for(self.document, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
-            records = plan.record_state and self._is_unrecorded(program, facts, plan)
+            records = plan.record_state and self._is_unrecorded(message.program_id, facts, plan)
             in_time = message.kept or message.answer_plan(plan, records)
         except BaseException:
-            self._note_unplanned(program, facts, "plan_device failed")
+            self._note_unplanned(message, program, facts, "plan_device failed")
             raise
         if not in_time:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
-            self._note_unplanned(program, facts, "the plan came too late")
+            self._note_unplanned(message, program, facts, "the plan came too late")
         from .session import DeviceSession
 
         share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
         session = DeviceSession(
-            boundary, message.device, program, facts, self.root, share, wanted, int(state_mib), plan
+            boundary, message.device, program, message.program_id, facts, self.root, share, wanted, int(state_mib), plan
         )
         session.run_log.planned_ns = message.sent_ns
         session.policy = self.policy_facts
@@ -179,12 +179,12 @@ class Host:
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
 
-    def _is_unrecorded(self, program: Program, facts: DeviceFacts, plan: Plan) -> bool:
+    def _is_unrecorded(self, program_id: int, facts: DeviceFacts, plan: Plan) -> bool:
         """Returns whether the state of what the program will create may be missing. The program waits, so this imports
         nothing of the store's."""
-        from ..common.identity import Identity, program_id
+        from ..common.identity import Identity
 
-        own = f"{program_id(program.executable, program.application):016x}"
+        own = f"{program_id:016x}"
         try:
             names = [name for name in os.listdir(f"{self.root}/{file_kinds.UNRECORDED.place}") if name.startswith(own)]
         except OSError:
@@ -200,12 +200,12 @@ class Host:
         boundary.log(LOG_INFO, f"a skip rule matches {program.name}; the layer does nothing for it")
         return True
 
-    def _note_unplanned(self, program: Program, facts: DeviceFacts, reason: str) -> None:
+    def _note_unplanned(self, message: boundary.Message, program: Program, facts: DeviceFacts, reason: str) -> None:
         """Writes statistics that the device runs without the layer, for `pylayer stats`. Only with a policy class,
         which may be the cause."""
         if not self.policy_facts:
             return
-        from ..common.identity import Identity, program_id
+        from ..common.identity import Identity
         from ..store.runs import new_name
         from ..store.timeline import RunFile
         from .run_log import described
@@ -213,7 +213,7 @@ class Host:
         self._judge()
         if self.root is None:
             return
-        own = program_id(program.executable, program.application)
+        own = message.program_id
         values = described(program, facts)
         values |= {"started": time.time(), "carrier": "off", "reason": reason, "policy": self.policy_facts}
         try:

@@ -40,6 +40,7 @@ class DeviceSession(Device):
         commands: ModuleType,
         serial: int,
         program: Program,
+        program_id: int,
         facts: DeviceFacts,
         root: str | None,
         share: str,
@@ -47,7 +48,7 @@ class DeviceSession(Device):
         state_mib: int,
         plan: Plan,
     ) -> None:
-        super().__init__(commands, serial, program, facts, root, settings)
+        super().__init__(commands, serial, program, program_id, facts, root, settings)
         self.plan = plan
         #: Why the plan has its carrier, in words.
         self.plan_reason = ""
@@ -77,7 +78,7 @@ class DeviceSession(Device):
         return Decision(
             plan=self.plan,
             key=self.decision_key,
-            header=sentinel.header_template(self.identity, self.program_id if began_ns else 0, began_ns),
+            header=sentinel.header_template(self.identity, began_ns),
             reads_all=self._reads_all,
             reason=TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason,
             sentinel_outside=self.read_only,

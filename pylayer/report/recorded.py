@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import owner
 from ..common.files import date_of
-from ..common.identity import program_id
 from ..common.program_name import comparable, executable_in
 from ..common.settings import executable_matches
 from ..store import runs, timeline
@@ -199,14 +198,9 @@ class Run:
         return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
 
     @property
-    def program(self) -> tuple[str, str]:
-        """The key by which the store distinguishes programs."""
-        return self.executable, self.application
-
-    @property
     def program_id(self) -> int:
         """The number by which the store identifies the program."""
-        return program_id(*self.program)
+        return int(self.values.get("program_id", 0))  # of the file's header
 
     @property
     def title(self) -> str:

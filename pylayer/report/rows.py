@@ -215,9 +215,9 @@ def of_runs(group: list[Run], own_mean: float | None = None) -> Row:
 
 def programs(found: Iterable[Run], newest_only: bool = False) -> list[Row]:
     """Returns a row for each program and identity, the program that ran last first."""
-    groups: dict[tuple[str, ...], list[Run]] = {}
+    groups: dict[tuple[str, int], list[Run]] = {}
     for run in sorted(found, key=lambda run: run.date):
-        groups.setdefault((run.identity, *run.program), []).append(run)
+        groups.setdefault((run.identity, run.program_id), []).append(run)
     newest_first = sorted(groups.values(), key=lambda group: group[-1].date, reverse=True)
     return [of_runs(group[-1:] if newest_only else group, mean_compile_ns(group)) for group in newest_first]
 
@@ -299,7 +299,7 @@ def cache_data(row: Row) -> list[Row]:
 def of_run(found: list[Run], run: Run, frame_ns: int = FRAME_NS) -> Row:
     """Returns everything about one of the recorded runs. Frames that take no longer than ``frame_ns`` are not late."""
     line, start = run.timeline, origin(run)
-    own = [one for one in found if one.program == run.program and one.identity == run.identity]
+    own = [one for one in found if one.program_id == run.program_id and one.identity == run.identity]
     row = of_runs([run], mean_compile_ns(own))
     late = late_frames.late(line, frame_ns) if line is not None else []
     return {

@@ -37,7 +37,7 @@ SMALL = 16 << 10
 #: Larger files are not read: no build has so many counters.
 MAX_BYTES = 1 << 18
 #: The keys of a run's values that are not in its text.
-DERIVED = ("alive", "identity", "pid", "process")
+DERIVED = ("alive", "identity", "pid", "process", "program_id")
 
 
 def sentinels(root: str) -> dict[str, str]:
@@ -54,7 +54,8 @@ def name_of(path: str) -> str:
 def of_header(header: format.FileHeader) -> dict[str, Any]:
     """Returns what the header of a run's file, or of its sentinel, says of the run."""
     known = header.process if header.process[3] else None
-    return {"identity": header.identity_digest.hex(), "pid": header.process[1], "process": known}
+    identity = header.identity_digest.hex()
+    return {"identity": identity, "program_id": header.program, "pid": header.process[1], "process": known}
 
 
 def read_sentinel(path: str) -> dict[str, Any]:

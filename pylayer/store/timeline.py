@@ -337,7 +337,7 @@ class Timeline:
         try:
             if len(data) > MAX_NOTE_BYTES:
                 raise ValueError("too long")
-            values = flat.loads(data.decode())
+            values = flat.loads(data.decode("utf-8", "replace"))  # names are any bytes
         except ValueError:
             self.outcome = "impossible"
             return

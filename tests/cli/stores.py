@@ -12,13 +12,13 @@ import loads
 import recorded_runs
 import xxhash
 from unit import things
-from unit.things import facts, record
+from unit.things import facts, program_id, record
 
 from pylayer.cli.children import probe
 from pylayer.common import file_kinds, owner
 from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import Identity
 from pylayer.store import format
 from pylayer.store.cache_history import Known
 from pylayer.store.fold import Fold

@@ -16,9 +16,9 @@ from cli.stores import GAME, IDENTITY, filled, flip, write_run
 from cli.test_command import ALL
 from cli.user import User
 from recorded_runs import cache, hits, pipeline
+from unit.things import program_id
 from world import ROOT
 
-from pylayer.common.identity import program_id
 from pylayer.store import state
 from pylayer.store.verdicts import TABLE
 

@@ -11,9 +11,8 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
 from cli.test_store_transfer import Forger, refused
 from cli.user import User
-from unit.things import binaries, record
+from unit.things import binaries, program_id, record
 
-from pylayer.common.identity import program_id
 from pylayer.store import format, portable
 
 

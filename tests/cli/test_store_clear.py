@@ -9,13 +9,13 @@ import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import binaries, record
+from unit.things import binaries, program_id, record
 
 from pylayer.cli.output import human_bytes
 from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import Identity
 from pylayer.store import format, state
 from pylayer.store import store as face
 from pylayer.store.claim import Claim

@@ -11,8 +11,8 @@ import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal

@@ -17,10 +17,10 @@ from cli import stores
 from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import add_record
+from unit.things import add_record, program_id
 
 from pylayer.common import flat
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import Identity
 from pylayer.store import format, pack, portable
 from pylayer.store.reader import Reader
 

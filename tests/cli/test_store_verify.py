@@ -13,8 +13,8 @@ import pytest
 from cli import stores
 from cli.stores import GAME, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.store import folder, format, verdicts
 from pylayer.store.claim import Claim

@@ -10,8 +10,8 @@ import time
 import pytest
 from cli.test_stats import write_run
 from cli.user import DEMO, User
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.store.runs import read_all
 
 BLOCK = """skip:  # launchers

@@ -15,10 +15,11 @@ from typing import Any
 
 from cli.stores import GAME, IDENTITY, Store, cell, name_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from unit.things import program_id
 from world import ROOT
 
 from pylayer.common.files import Scratch
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
 from pylayer.fleet.folder import make_folder
 from pylayer.fleet.index import Index, parse

@@ -15,9 +15,9 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, cell_data
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
 from fleet.fleets import Builder, Machine
+from unit.things import program_id
 
 from pylayer.common.file_kinds import TEMPORARY
-from pylayer.common.identity import program_id
 from pylayer.fleet.signatures import public_of
 from pylayer.store import format
 from pylayer.store.pack import PackWriter

@@ -13,8 +13,8 @@ from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, TOOL, cell, cell_data, n
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.fleet import publishing
 from pylayer.fleet.signatures import public_of
 from pylayer.fleet.storage import Unavailable

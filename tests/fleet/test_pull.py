@@ -14,8 +14,8 @@ import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip, used
 from fleet import certificates
 from fleet.fleets import Builder, Machine, nginx
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.common.settings import Limits
 from pylayer.store import bounds, format, holdings
 from pylayer.store.folder import Folder

@@ -1,5 +1,5 @@
-"""Skip rules in the layer's C give the same result as in Python, whatever the patterns, names and compiled copies
-are."""
+"""Names of programs, and skip rules: those in the layer's C give the same result as in Python, whatever the patterns,
+names and compiled copies are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 import xxhash
 from world import BUILD
 
+from pylayer.cli.processes import NAME_ROOM, program_name
 from pylayer.common.compiled import skip_line
-from pylayer.common.program_name import program_name
 from pylayer.common.settings import glob_matches, is_skipped
 from pylayer.values import Program
 
@@ -134,20 +134,47 @@ NAMES += [
 ]
 
 
+#: Long ones, and bytes that are no UTF-8: U+FFFD in what people see.
+NAMES += [
+    ("wine64", ["map1"], lines("/g/caf\udce9\udcff.exe"), "caf\ufffd\ufffd.exe"),
+    ("wine64", ["C:\\\u6e38\u620f\\\u6e38\u620f.EXE"], [], "\u6e38\u620f.EXE"),
+    # Only A to Z have two cases.
+    ("wine64", ["Z:\\g\\mein \u00c4.EXE"], lines(OTHER, "/g/Mein \u00c4.exe"), "Mein \u00c4.exe"),
+    ("wine64", ["Z:\\g\\mein \u00c4.exe"], lines(OTHER, "/g/Mein \u00e4.exe"), "Handler.exe"),
+    ("\u00e9\x01\tgame", ["x"], [], "\u00e9\x01\tgame"),
+    ("g" * 255, ["x"], [], "g" * 255),
+    ("wine64", ["x" * 100_000, "y" * 100_000], lines(GAME), "Game64.exe"),
+    ("python3", ["python3", "run.py", "y" * 200_000], [], "python3 run.py"),
+    ("python3", ["python3", "z" * 9000], [], f"python3 {'z' * 9000}"[: NAME_ROOM - 1]),
+    ("", [], [], ""),
+]
+
+
+def process(at: Path, executable: bytes, command_line: bytes, maps: bytes) -> str:
+    """Writes a process's directory as /proc has it. Returns the name of its program, on which the layer under
+    sanitizers and the command agree."""
+    at.mkdir(exist_ok=True)
+    (at / "exe").unlink(missing_ok=True)
+    os.symlink(b"/usr/bin/" + executable, bytes(at / "exe"))
+    (at / "cmdline").write_bytes(command_line)
+    (at / "maps").write_bytes(maps)
+    return program_name(str(at))
+
+
 @pytest.mark.parametrize(("executable", "command_line", "maps", "name"), NAMES)
 def test_program_name(tmp_path: Path, executable: str, command_line: list[str], maps: list[str], name: str) -> None:
     """A Windows program's name is its .exe, and an interpreter's includes its script. Other programs have the name of
-    their executable, whatever their arguments. C and Python agree."""
+    their executable, whatever their arguments."""
     line = b"".join(os.fsencode(argument) + b"\0" for argument in command_line)
-    (tmp_path / "maps").write_text("".join(f"{one}\n" for one in maps))
-    (answer,) = answers(("n", executable.encode(), line, bytes(tmp_path / "maps")))
+    mapped = b"".join(os.fsencode(one) + b"\n" for one in maps)
+    assert process(tmp_path, os.fsencode(executable), line, mapped) == name
+    (answer,) = answers(("n", bytes(tmp_path), b""))
     assert bytes.fromhex(answer).decode("utf-8", "replace") == name
-    assert program_name(executable.encode(), line, str(tmp_path / "maps")) == bytes.fromhex(answer)
 
 
 def test_names_at_random(tmp_path: Path) -> None:
-    """For any command line, C and Python give one name: the executable's with at most one argument, or a mapped or
-    called Windows program's."""
+    """For any command line, a name is the executable's with at most one argument, or a mapped or called Windows
+    program's."""
     source = random.Random(8)
     arguments = [
         b"",
@@ -161,18 +188,18 @@ def test_names_at_random(tmp_path: Path) -> None:
         b"a/",
         b"\xff/\xc3",
     ]
+    mapped = "\n".join(lines("/g/Other.exe", "/g/game.exe", "/run.py")).encode()
     cases = []
-    for _ in range(5000):
+    for number in range(5000):
         line = b"\0".join(source.choices(arguments, k=source.randrange(5))) + source.choice((b"", b"\0"))
         cases.append((source.choice((b"python3", b"wine64-preloader", b"demo", b"")), line))
-    maps = [tmp_path / "some", tmp_path / "none"]
-    maps[0].write_text("\n".join(lines("/g/Other.exe", "/g/game.exe", "/run.py")))
-    asked = [(*case, source.choice(maps)) for case in cases]
-    for (name, line, path), answer in zip(asked, answers(*(("n", a, b, bytes(c)) for a, b, c in asked)), strict=True):
+        process(tmp_path / f"{number}", *cases[-1], source.choice((b"", mapped)))
+    asked = (("n", bytes(tmp_path / f"{number}"), b"") for number in range(len(cases)))
+    for (name, line), answer in zip(cases, answers(*asked), strict=True):
         found = bytes.fromhex(answer)
-        assert found == program_name(name, line, str(path)), (name, line, path)
         script = found[len(name) + 1 :]
-        assert (found.startswith(name) and (script == b"" or script in line)) or found in line + b"Other.exe game.exe"
+        said = line + b"Other.exe game.exe"
+        assert (found.startswith(name) and (script == b"" or script in line)) or found in said, (name, line, found)
 
 
 def copy_of(document: dict[str, Any]) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
+import xxhash
 from host_steps import END, HOST, lines, run_host
 from scripted_driver import ScriptedDriver
 from uses import age, uses_in
@@ -51,6 +54,35 @@ def test_stored_pipelines_need_no_interpreter(world: World, end: tuple[str, ...]
         assert (run["counters"]["hits"], run["counters"]["compiled"], run["counters"]["fetched"]) == (count, 0, count)
         assert run["executable"] == "host" and run["carrier"] == "cells" and run["ended"] >= run["started"] > 0
         assert run["identity"] == world.runs()[0]["identity"] and run["program"] == world.runs()[0]["program"]
+
+
+#: Names of an executable and of its application, as bytes.
+NAMES = {
+    "ASCII": (b"game", b"The Game"),
+    "UTF-8": ("Spiel \u00e4 \u6e38\u620f".encode(), "\u6e38\u620f".encode()),
+    "no UTF-8": (b"caf\xe9", b"\xff\xc3"),
+    "control characters": (b"a\tb\nc%0A\x1b[1m", b"\r\n%"),
+    "long": (b"g" * 255, "\u00e4".encode() * 200),
+    "nothing": (b"-", b""),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_needs_no_interpreter(world: World, name: str) -> None:
+    """A program of any name has one number, finds its pipelines without an interpreter, and has all of its runs in one
+    row."""
+    executable, application = NAMES[name]
+    program = shutil.copy(HOST, bytes(world.directory) + b"/" + executable)
+    steps = ("instance", "device", "pipelines", "8", *MAPPED, *END)
+    words = [program, b"names", application, b"", *map(str.encode, steps)]
+    for found in (0, 8, 8):
+        errors = subprocess.run(words, env=world.environment, capture_output=True, timeout=60, check=True).stderr
+        assert (b"_policy. is not mapped" in errors) == (found > 0)
+        assert world.last()["hits"] == found
+    number = f"{xxhash.xxh3_64_intdigest(executable + bytes(1) + application[:255]):016x}"
+    (row,) = json.loads(world.pylayer("stats", "--json").stdout)["programs"]
+    assert (row["program_id"], row["runs"]) == (number, 3), row
+    assert {path.name[:16] for path in [*world.stored_files(), *world.store.glob("runs/*.run")]} == {number}
 
 
 @pytest.mark.parametrize(

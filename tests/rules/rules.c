@@ -5,7 +5,7 @@
  * Commands on standard input, a letter and byte strings, each with its length in front (4 bytes, little-endian); for
  * each a line on standard output. libFuzzer calls one of them with what it made (built with -DFUZZER).
  *    g PATTERN TEXT                             1 or 0: whether the glob matches
- *    n EXECUTABLE COMMAND_LINE MAPS             the program's name, as hexadecimal digits (MAPS: the path of a file)
+ *    n DIRECTORY -                              the name of a process's program, as hexadecimal digits
  *    o PATH -                                   1 or 0: whether open_own_file opens it
  *    i DIRECTORY NAME                           whether open_in_store does
  *    r PATH -, d PATH -                         is_own_root, is_own_directory
@@ -66,13 +66,12 @@ typedef struct Bytes {
     size_t size;
 } Bytes;
 
-static void print_name(const Bytes *executable, const Bytes *command_line, const Bytes *maps)
+static void print_name(const Bytes *process)
 {
     static char name[NAME_ROOM];
-    char text[PATH_BYTES], path[PATH_BYTES];
-    snprintf(text, sizeof text, "%.*s", (int)executable->size, executable->data);
-    snprintf(path, sizeof path, "%.*s", (int)maps->size, maps->data);
-    program_name(name, text, command_line->data, command_line->size, path);
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.*s", (int)process->size, process->data);
+    pylayer_program_name(name, path);
     for (size_t i = 0; name[i]; i++)
         printf("%02x", (uint8_t)name[i]);
     printf("\n");
@@ -115,14 +114,14 @@ int main(void)
 {
     for (int command; (command = getchar()) != EOF;) {
         Bytes parts[5];
-        size_t count = command == 'c' ? 5 : command == 'n' ? 3 : 2;
+        size_t count = command == 'c' ? 5 : 2;
         for (size_t i = 0; i < count; i++)
             if (!read_bytes(&parts[i]))
                 return 1;
         if (command == 'g')
             printf("%d\n", glob_matches(parts[0].data, parts[0].size, parts[1].data, parts[1].size));
         else if (command == 'n')
-            print_name(&parts[0], &parts[1], &parts[2]);
+            print_name(&parts[0]);
         else if (command != 'c')
             printf("%d\n", is_trusted(command, parts));
         else

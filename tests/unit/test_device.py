@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit import things
-from unit.things import facts
+from unit.things import facts, program_id
 
 from pylayer.common import outcomes
 from pylayer.common.cache_header import judge
-from pylayer.common.identity import Identity, program_id
+from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.policy import Policy, choose_carrier
 from pylayer.values import (

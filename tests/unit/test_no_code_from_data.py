@@ -26,9 +26,11 @@ YAML = {
 }
 #: Places that import modules by a name that is not a literal: the commands, from a table; the package's own modules.
 IMPORTS = {"cli/main.py", "inhost/host.py"}
-#: The probe runs in a process of its own and opens the libraries that the loader names. A policy class is code.
+#: The probe runs in a process of its own and opens the libraries that the loader names. The layer's own library names
+#: processes. A policy class is code.
 ALLOWED = {
-    ("cli/probe.py", "import ctypes"), ("common/user_policy.py", "compile()"), ("common/user_policy.py", "exec()")
+    ("cli/probe.py", "import ctypes"), ("cli/processes.py", "import ctypes"),
+    ("common/user_policy.py", "compile()"), ("common/user_policy.py", "exec()"),
 }  # fmt: skip
 
 

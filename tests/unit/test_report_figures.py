@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
+from unit.things import program_id
 
-from pylayer.common.identity import program_id
 from pylayer.report import recorded, rows
 from pylayer.store.frames import Present
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import xxhash
+from unit.things import program_id
 
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
-from pylayer.common.identity import program_id
 from pylayer.store import deaths, decisions, format, sentinel, verdict_files, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.verdicts import (

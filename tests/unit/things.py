@@ -59,6 +59,11 @@ def program(**changes: Any) -> Program:
     return Program(**{**values, **changes})
 
 
+def program_id(executable: str, application: str) -> int:
+    """Returns the number that the layer gives a program."""
+    return xxhash.xxh3_64_intdigest(f"{executable}\0{application}".encode())
+
+
 def binaries(*data: bytes, key: bytes = b"a pipeline's key", global_key: int = 1) -> bytes:
     """Returns the data of a BINR record, as docs/internals/format.md describes it."""
     head = struct.pack("<IIQ32s", len(data), len(key), global_key, key)

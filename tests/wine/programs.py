@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from wine.wine import PROGRAM, Wine, serving
+from unit.things import program_id
+from wine.wine import PROGRAM, PROGRAM_32, Wine, serving
 from world import World
-
-from pylayer.common.identity import program_id
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +18,38 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wine]:
         yield served
 
 
-def test_second_run_compiles_nothing(wine: Wine, real: World) -> None:
-    """A Windows program finds in its second run what the first compiled."""
+#: What a program does, and how many pipelines that makes.
+WORK = {
+    "one thread": ((20,), 20),
+    "600 threads with stacks of 64 KiB": ((1, "threads", 600), 600),
+    "threads whose faults and exceptions the program handles": ((10, "faults", 8), 80),
+}
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+@pytest.mark.parametrize("work", WORK)
+def test_second_run_compiles_nothing(wine: Wine, real: World, work: str, bits: int) -> None:
+    """A Windows program finds in its second run what the first compiled. A 32-bit one does so where Wine runs it in a
+    64-bit process."""
+    if bits == 32 and wine.how_32(real) != 64:
+        pytest.skip("this Wine runs no 32-bit programs in 64-bit processes")
+    arguments, count = WORK[work]
     for _ in range(2):
-        wine.run(real, 20)
-    first, second = real.runs()
-    assert first["counters"]["compiled"] == 20 and second["counters"]["hits"] == 20, second["counters"]
+        wine.run(real, *arguments, program=PROGRAM if bits == 64 else PROGRAM_32)
+    first, second = (run["counters"] for run in real.runs()[-2:])
+    assert first["compiled"] == count and (second["hits"], second["compiled"]) == (count, 0), second
+
+
+def test_32_bit_process(wine: Wine, real: World) -> None:
+    """A 32-bit Windows program that Wine runs in a 32-bit process runs as without the layer. Nothing is recorded and
+    nothing is printed, and other programs keep the layer."""
+    if wine.how_32(real) != 32:
+        pytest.skip("this Wine runs no 32-bit programs in 32-bit processes")
+    alone = wine.run(real, 20, program=PROGRAM_32, variables={"VK_INSTANCE_LAYERS": None})
+    under = wine.run(real, 20, program=PROGRAM_32)
+    assert (under.stdout, under.stderr) == (alone.stdout, alone.stderr) and not real.runs()
+    wine.run(real, 20)
+    assert real.last()["compiled"] == 20
 
 
 @pytest.fixture

@@ -10,9 +10,14 @@
  *   terminate       calls TerminateProcess at once, while THREADS threads create the same pipelines again (none by default)
  *   terminate-late  the same after 200 ms
  *   loop            not by itself, with the same threads
+ *   threads         before "ready", THREADS threads with stacks of 64 KiB have created COUNT pipelines each, all at once, and
+ *                   the main thread none
+ *   faults          the same. Before each pipeline the thread writes to memory that it may not write to and raises an
+ *                   exception, and a handler of the program's mends both
  *   start ARGV0     starts COUNT pipelines in a process whose command line begins with ARGV0
  *
  * Without a Vulkan of Wine's or a device it says so and exits with 2. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +41,10 @@ static VkDevice device;
 static VkShaderModule module;
 static VkDescriptorSetLayout set;
 static VkPipelineLayout layout;
-static LONG next; /* the number of the next new pipeline, for exit-compiling */
+static LONG next; /* the number of the next new pipeline, for threads */
 static uint32_t first, count;
+static HANDLE start_all;   /* an event for create_own */
+#define RAISED 0x20000043u /* an exception of the program's own */
 
 static void check(const char *what, VkResult result)
 {
@@ -107,6 +114,57 @@ static void create(uint32_t number)
     DestroyPipeline(device, pipeline, NULL);
 }
 
+/* Called for what the program's own threads raise: lets them write where they tried to, and go on. */
+static LONG CALLBACK mend(EXCEPTION_POINTERS *raised)
+{
+    const EXCEPTION_RECORD *what = raised->ExceptionRecord;
+    DWORD old;
+    if (what->ExceptionCode == RAISED)
+        return EXCEPTION_CONTINUE_EXECUTION;
+    if (what->ExceptionCode != EXCEPTION_ACCESS_VIOLATION || what->NumberParameters < 2)
+        return EXCEPTION_CONTINUE_SEARCH;
+    return VirtualProtect((void *)what->ExceptionInformation[1], 1, PAGE_READWRITE, &old) ? EXCEPTION_CONTINUE_EXECUTION
+                                                                                          : EXCEPTION_CONTINUE_SEARCH;
+}
+
+/* Creates `count` pipelines of its own. */
+static DWORD WINAPI create_own(void *faults)
+{
+    uint32_t mine = (uint32_t)InterlockedExchangeAdd(&next, (LONG)count);
+    volatile uint32_t *page = faults ? VirtualAlloc(NULL, 4096, MEM_RESERVE | MEM_COMMIT, PAGE_NOACCESS) : NULL;
+    WaitForSingleObject(start_all, INFINITE);
+    for (uint32_t i = 0; i < count; i++) {
+        DWORD old;
+        if (page) {
+            VirtualProtect((void *)page, 4096, PAGE_NOACCESS, &old);
+            *page = i;
+            RaiseException(RAISED, 0, 0, NULL);
+            check("the page", *page == i ? VK_SUCCESS : VK_ERROR_UNKNOWN);
+        }
+        create(mine + i);
+    }
+    return 0;
+}
+
+static void create_in_threads(int threads, bool faults)
+{
+    HANDLE *all = calloc((size_t)threads, sizeof *all);
+    next = (LONG)first;
+    start_all = CreateEventA(NULL, TRUE, FALSE, NULL);
+    if (faults)
+        AddVectoredExceptionHandler(1, mend);
+    for (int i = 0; i < threads; i++) {
+        all[i] = CreateThread(NULL, 64 << 10, create_own, faults ? all : NULL, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+        check("CreateThread", all[i] ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY);
+    }
+    SetEvent(start_all);
+    for (int i = 0; i < threads; i++) {
+        WaitForSingleObject(all[i], INFINITE);
+        CloseHandle(all[i]);
+    }
+    free(all);
+}
+
 static DWORD WINAPI again(void *unused)
 {
     (void)unused;
@@ -166,11 +224,16 @@ int main(int argc, char **argv)
     first = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     load();
     make_device();
-    for (uint32_t i = 0; i < count; i++)
+    int threads = argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4);
+    bool faults = !strcmp(how, "faults"), own = faults || !strcmp(how, "threads");
+    for (uint32_t i = 0; i < count && !own; i++)
         create(first + i);
+    if (own)
+        create_in_threads(threads, faults);
     printf("ready\n");
     fflush(stdout);
-    end(how, argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4));
+    if (!own)
+        end(how, threads);
     DestroyPipelineLayout(device, layout, NULL);
     DestroyDescriptorSetLayout(device, set, NULL);
     DestroyShaderModule(device, module, NULL);

@@ -12,12 +12,12 @@ from typing import Any
 
 from world import BUILD, World
 
-#: tests/wine/vk.c, whose head tells its arguments.
-PROGRAM = BUILD / "tests" / "wine" / "vk.exe"
+from pylayer.cli.processes import running
+
+#: tests/wine/vk.c for 64 and 32 bits. Its head tells its arguments.
+PROGRAM, PROGRAM_32 = (BUILD / "tests" / "wine" / f"vk-{kind}.exe" for kind in ("x86_64", "i686"))
 #: Wine's loaders, by where Debian, Ubuntu and other distributions put it.
-LOADERS = ("/usr/lib/wine/wine64", "/usr/lib/wine/wine", "/usr/bin/wine64")
-#: The driver that has a GPU's windows on Wine's side needs a screen, or Wine has no Vulkan.
-NEEDED = ("Xvfb", "wineserver")
+LOADERS = ("/usr/lib/wine/wine64", "/usr/lib/wine/wine", "/usr/lib/x86_64-linux-gnu/wine/wine", "/usr/bin/wine64")
 
 
 def loader() -> str:
@@ -26,12 +26,18 @@ def loader() -> str:
     return next(found, "")
 
 
+def server() -> str | None:
+    """Returns the path of wineserver, which is in PATH or beside the loader; None if there is none."""
+    return shutil.which("wineserver") or shutil.which("wineserver", path=str(Path(loader()).parent))
+
+
 def missing() -> list[str]:
     """Returns what is not installed of what these tests need."""
     return [
         *([] if loader() else ["wine64"]),
-        *(name for name in NEEDED if not shutil.which(name)),
-        *([] if PROGRAM.exists() else [str(PROGRAM)]),
+        *([] if server() else ["wineserver"]),
+        *([] if shutil.which("Xvfb") else ["Xvfb"]),  # without a screen, Wine has no Vulkan
+        *(str(path) for path in (PROGRAM, PROGRAM_32) if not path.exists()),
     ]
 
 
@@ -41,6 +47,8 @@ class Wine:
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment
         self.loader = loader()
+        #: In processes of how many bits this Wine runs 32-bit programs: 64 is new WoW64, 0 none. None is not known yet.
+        self.bits_of_32: int | None = None
 
     def start(self, world: World, *arguments: Any, program: str | Path = PROGRAM, **how: Any) -> subprocess.Popen[str]:
         """Starts a Windows program under the layer. ``loader`` is another path of Wine's loader, ``variables`` are of
@@ -63,9 +71,22 @@ class Wine:
         line = process.stdout.readline()
         assert line.strip() == "ready", f"{line}{process.communicate(timeout=60)}"
 
+    def how_32(self, world: World) -> int:
+        """Returns ``bits_of_32``. The program that tells it is recorded in this world."""
+        if self.bits_of_32 is None:
+            process = self.start(world, 0, "loop", program=PROGRAM_32)
+            assert process.stdout
+            ready = process.stdout.readline().strip() == "ready"
+            # Wine may start it in a process beside the one that was started here.
+            pids = [one.pid for one in running(PROGRAM_32.name, set())] if ready else []
+            self.bits_of_32 = min((32 * Path(f"/proc/{pid}/exe").read_bytes()[4] for pid in pids), default=0)
+            self.stop()
+            process.communicate(timeout=60)
+        return self.bits_of_32
+
     def stop(self) -> None:
         """Ends all programs of this prefix by wineserver, as users do whose program hangs."""
-        subprocess.run(["wineserver", "-k"], env=os.environ | self.environment, check=False, timeout=60)
+        subprocess.run([str(server()), "-k"], env=os.environ | self.environment, check=False, timeout=60)
 
 
 @contextmanager

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "process/program_name.h"
 #include "store/run_file.h"
 
 bool device_open_store(Device *device)
@@ -16,8 +15,8 @@ bool device_open_store(Device *device)
     /* Before the folder is read: a death of this run says nothing new about what is decided from now on. */
     if (!header.created_ns)
         header.created_ns = wall_clock_ns();
-    bool open = (header.program || program_id(device->run.info.instance.application_name, &header.program)) &&
-                stored_open(&device->caches, &header);
+    header.program = device->run.info.instance.program_id;
+    bool open = stored_open(&device->caches, &header);
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;

@@ -13,6 +13,7 @@
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "instance/skip.h"
+#include "process/program_name.h"
 
 #define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
 
@@ -135,6 +136,7 @@ static bool is_active(Instance *instance)
     if (elevated || forked || switched_off())
         return false;
     environment_remember();
+    instance->info.program_id = program_id(instance->info.application_name);
     instance->skip = skip_decide(&instance->info);
     return instance->skip != PYLAYER_SKIP_YES && policy_prepare();
 }

@@ -137,13 +137,9 @@ static enum PylayerSkip decide(const SkipProgram *program, bool built_in)
 
 enum PylayerSkip skip_decide(const PylayerInstanceInfo *application)
 {
-    SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
-                           .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
-    const char *executable = executable_name();
-    if (executable) {
-        program.texts[0] = executable;
-        program.sizes[0] = strlen(executable);
-    }
+    SkipProgram program = {.texts = {executable_name(), application->application_name, application->engine_name}};
+    for (size_t i = 0; i < SKIP_CONDITIONS; i++)
+        program.sizes[i] = strlen(program.texts[i]);
     static const char built_in_rules[] = BUILT_IN_RULES;
     bool built_in = decide_by_rules(built_in_rules, sizeof built_in_rules - 1, &program, false) == PYLAYER_SKIP_YES;
     enum PylayerSkip decision = decide(&program, built_in);

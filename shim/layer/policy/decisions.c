@@ -38,7 +38,7 @@ void decision_describe(PylayerMessage *message)
     const PolicyFiles *policy = policy_files();
     const char *executable = executable_name();
     /* Policy may yet read a file that could not be read here. Runs that cannot read it must not find its decision. */
-    if (!executable || !policy || !policy->known)
+    if (!policy || !policy->known)
         return;
     memset(&key, 0, sizeof key);
     memcpy(&key.info, &message->info, sizeof key.info);
@@ -82,15 +82,13 @@ bool decision_find(const PylayerMessage *message, PylayerDecision *decision, boo
 {
     static const uint8_t none[PYLAYER_DIGEST_BYTES];
     char root[PATH_BYTES], path[PATH_BYTES + 48];
-    uint64_t program;
     store_root_path(root);
     *unrecorded = false;
     if (memcmp(message->decision_key, none, sizeof none) == 0 || !*root || !is_own_root(root) ||
         !read_decision(root, message->decision_key, decision))
         return false;
-    if (decision->plan.record_state && program_id(message->info.instance.application_name, &program)) {
-        snprintf(path, sizeof path, "%s/state/%016" PRIx64 ".unrecorded", root, program); /* file_kinds.UNRECORDED */
-        *unrecorded = access(path, F_OK) == 0;
-    }
+    snprintf(path, sizeof path, "%s/state/%016" PRIx64 ".unrecorded", root, /* file_kinds.UNRECORDED */
+             message->info.instance.program_id);
+    *unrecorded = decision->plan.record_state && access(path, F_OK) == 0;
     return true;
 }

@@ -1,7 +1,5 @@
 /* program_name.c - see program_name.h */
 #define _GNU_SOURCE
-#include <ctype.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,86 +33,91 @@ static bool runs_scripts(const char *executable)
     return false;
 }
 
-/* Part of a text. */
-typedef struct Part {
-    const char *text;
-    size_t size;
-} Part;
-
 /* Returns what follows the last slash of either kind. */
-static Part last_part(Part path)
+static const char *last_part(const char *path)
 {
-    size_t first = path.size;
-    while (first && path.text[first - 1] != '/' && path.text[first - 1] != '\\')
-        first--;
-    return (Part){path.text + first, path.size - first};
+    const char *name = path;
+    for (; *path; path++)
+        if (*path == '/' || *path == '\\')
+            name = path + 1;
+    return name;
 }
 
-static bool ends_with(Part part, const char *end)
+static bool ends_with(const char *text, const char *end)
 {
-    size_t size = strlen(end);
-    return part.size >= size && strncasecmp(part.text + part.size - size, end, size) == 0;
+    size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && strcasecmp(text + size - end_size, end) == 0;
 }
 
-/* Returns the argument at an offset of the command line, and sets the offset of the next one. */
-static Part argument_at(const char *command_line, size_t size, size_t *at)
+/* Cuts an end off, if it is there. */
+static void cut(char *text, const char *end)
 {
-    Part found = {command_line + *at, strnlen(command_line + *at, size - *at)};
-    *at += found.size + 1;
-    return found;
+    size_t size = strlen(text), end_size = strlen(end);
+    if (size >= end_size && strcmp(text + size - end_size, end) == 0)
+        text[size - end_size] = '\0';
 }
 
-static void write_part(char *out, size_t used, Part name)
+/* Opens a file of a process's directory in /proc. */
+static FILE *open_of(const char *process, const char *name)
 {
-    if (name.size >= NAME_ROOM - used)
-        name.size = NAME_ROOM - used - 1;
-    memcpy(out + used, name.text, name.size);
-    out[used + name.size] = '\0';
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", process, name);
+    return fopen(path, "re");
+}
+
+/* The arguments of a process, of which one is read at a time. */
+typedef struct Arguments {
+    FILE *file;
+    char *text; /* the one that was read last */
+    size_t room;
+} Arguments;
+
+/* Returns the next argument; NULL if there is none. */
+static const char *next_argument(Arguments *of)
+{
+    return of->file && getdelim(&of->text, &of->room, '\0', of->file) > 0 ? of->text : NULL;
 }
 
 /* ---- Windows programs ------------------------------------------------------------------------------ */
 
 /* Wine's loader, as wine64-preloader. It runs Windows programs in its own process. */
-static bool is_wine(Part name)
+static bool is_wine(const char *name)
 {
-    bool begins = name.size >= 4 && memcmp(name.text, "wine", 4) == 0;
-    return begins && !ends_with(name, ".exe") &&
-           (name.size == 4 || strchr("0123456789.-", name.text[4]) ||
-            (name.size >= 10 && memcmp(name.text + 4, "loader", 6) == 0));
+    return name_begins(name, "wine") && !ends_with(name, ".exe") &&
+           (!name[4] || strchr("0123456789.-", name[4]) || name_begins(name + 4, "loader"));
 }
 
 /* Returns the name of the file that a line of /proc/PID/maps maps as a program: from its first byte, and private. Wine
- * shares what a program only reads of another .exe, such as its icons. The name is empty for all other lines. */
-static Part program_in(const char *line)
+ * shares what a program only reads of another .exe, such as its icons. The name is empty for all other lines. Writes
+ * into the line. */
+static const char *program_in(char *line)
 {
     unsigned long offset;
     char access[5];
     int at = 0;
     if (sscanf(line, "%*s %4s %lx %*s %*s %n", access, &offset, &at) != 2 || offset || access[3] != 'p' ||
         line[at] != '/')
-        return (Part){line, 0};
-    const char *slash = strrchr(line, '/');
-    Part name = {slash + 1, strcspn(slash + 1, "\n")};
-    if (ends_with(name, DELETED))
-        name.size -= strlen(DELETED);
-    if (ends_with(name, ".exe.so")) /* Wine's own programs, before Wine 6 */
-        name.size -= strlen(".so");
-    return name;
+        return "";
+    cut(line, "\n");
+    cut(line, DELETED);
+    if (ends_with(line, ".exe.so")) /* Wine's own programs, before Wine 6 */
+        line[strlen(line) - strlen(".so")] = '\0';
+    return strrchr(line, '/') + 1;
 }
 
 /* Writes the name of the Windows program that is mapped: what the command line calls so, or the first .exe. Returns false
  * if there is none. */
-static bool name_mapped(char out[NAME_ROOM], const char *maps, Part called)
+static bool name_mapped(char out[NAME_ROOM], const char *process, const char *called)
 {
-    FILE *file = fopen(maps, "re");
+    FILE *file = open_of(process, "maps");
     char *line = NULL;
     size_t room = 0;
     bool found = false, is_called = false;
     while (file && !is_called && getline(&line, &room, file) > 0) {
-        Part name = program_in(line);
-        is_called = name.size && name.size == called.size && strncasecmp(name.text, called.text, name.size) == 0;
+        const char *name = program_in(line);
+        is_called = *name && strcasecmp(name, called) == 0;
         if (is_called || (!found && ends_with(name, ".exe"))) {
-            write_part(out, 0, name);
+            snprintf(out, NAME_ROOM, "%s", name);
             found = true;
         }
     }
@@ -126,69 +129,73 @@ static bool name_mapped(char out[NAME_ROOM], const char *maps, Part called)
 
 /* Writes the name of a Windows program. Returns false if this is none. Its command line can begin with anything, so what
  * is mapped goes first. */
-static bool name_windows(char out[NAME_ROOM], Part executable, const char *command_line, size_t size, const char *maps)
+static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments *arguments, const char *process)
 {
-    Part called = {"", 0};
-    for (size_t at = 0; !called.size && at < size;) {
-        Part argument = last_part(argument_at(command_line, size, &at));
-        if (!is_wine(argument) && (!argument.size || *argument.text != '-'))
-            called = argument;
-        else if (!is_wine(executable))
+    bool wine = is_wine(executable);
+    const char *called = "", *argument;
+    while (!*called && (argument = next_argument(arguments))) {
+        argument = last_part(argument);
+        if (*argument && *argument != '-' && !is_wine(argument))
+            called = argument; /* read last */
+        else if (!wine)
             break;
     }
-    if (!is_wine(executable) && !ends_with(called, ".exe"))
+    if (!wine && !ends_with(called, ".exe"))
         return false;
-    if (name_mapped(out, maps, called))
+    if (name_mapped(out, process, called))
         return true;
-    if (called.size && is_wine(executable))
-        write_part(out, 0, called);
-    return called.size && is_wine(executable);
+    if (*called && wine)
+        snprintf(out, NAME_ROOM, "%s", called);
+    return *called && wine;
 }
 
 /* ---- all programs ------------------------------------------------------------------------------ */
 
-void program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size, const char *maps)
+/* Writes the name of a program that is none of Windows'. */
+static void name_other(char out[NAME_ROOM], const char *executable, Arguments *arguments)
 {
-    Part name = {executable, strlen(executable)};
-    if (name_windows(out, name, command_line, size, maps))
-        return;
-    write_part(out, 0, name);
-    size_t at = 0;
-    if (!runs_scripts(executable) || !size)
-        return;
-    for (argument_at(command_line, size, &at); at < size;) {
-        Part argument = argument_at(command_line, size, &at);
-        bool is_code =
-            argument.size == 2 && (memcmp(argument.text, "-c", 2) == 0 || memcmp(argument.text, "-e", 2) == 0);
-        if (!is_code && (!argument.size || *argument.text == '-'))
-            continue;
-        write_part(out, name.size, (Part){" ", 1});
-        write_part(out, name.size + 1, is_code ? argument : last_part(argument));
-        return;
+    snprintf(out, NAME_ROOM, "%s", executable);
+    const char *argument = runs_scripts(executable) ? next_argument(arguments) : NULL;
+    while (argument && (argument = next_argument(arguments))) {
+        bool is_code = strcmp(argument, "-c") == 0 || strcmp(argument, "-e") == 0;
+        if (is_code || (*argument && *argument != '-')) {
+            snprintf(out, NAME_ROOM, "%s %s", executable, is_code ? argument : last_part(argument));
+            return;
+        }
     }
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char *own_program_name;
+int32_t pylayer_program_name(char out[NAME_ROOM], const char *process)
+{
+    char path[PATH_BYTES], link[PATH_BYTES];
+    snprintf(link, sizeof link, "%s/exe", process);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length <= 0)
+        return -1;
+    path[length] = '\0';
+    cut(path, DELETED);
+    const char *slash = strrchr(path, '/'), *executable = slash ? slash + 1 : path;
+    /* What argv[0] says is not believed. */
+    Arguments arguments = {.file = open_of(process, "cmdline")};
+    if (!name_windows(out, executable, &arguments, process)) {
+        if (arguments.file)
+            rewind(arguments.file);
+        name_other(out, executable, &arguments);
+    }
+    free(arguments.text);
+    if (arguments.file)
+        fclose(arguments.file);
+    return 0;
+}
 
-/* argv[0] can be anything. This thread's entry is read because the main thread may have ended. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char own_program_name[NAME_ROOM];
+
+/* This thread's entry is read because the main thread may have ended. */
 static void read_own(void)
 {
-    char path[PATH_BYTES];
-    ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    char *deleted = strstr(path, DELETED);
-    if (deleted && !deleted[strlen(DELETED)])
-        *deleted = '\0';
-    const char *slash = strrchr(path, '/'), *executable = slash ? slash + 1 : path;
-    size_t size = 0;
-    char *command_line =
-        read_all(open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC), COMMAND_LINE_BYTES, 0, &size);
-    own_program_name = malloc(NAME_ROOM);
-    if (own_program_name)
-        program_name(own_program_name, *executable ? executable : "unknown", command_line ? command_line : "",
-                     command_line ? size : 0, "/proc/thread-self/maps");
-    free(command_line);
+    if (pylayer_program_name(own_program_name, "/proc/thread-self"))
+        strcpy(own_program_name, "unknown");
 }
 
 const char *executable_name(void)
@@ -201,24 +208,14 @@ char *program_title(const char *application_name)
 {
     char *title = NULL;
     const char *executable = executable_name();
-    bool both = executable && *application_name && !strcasestr(executable, application_name);
-    int length = !executable ? -1
-                 : both      ? asprintf(&title, "%s (%s)", executable, application_name)
-                             : asprintf(&title, "%s", executable);
+    bool both = *application_name && !strcasestr(executable, application_name);
+    int length = both ? asprintf(&title, "%s (%s)", executable, application_name) : asprintf(&title, "%s", executable);
     return length < 0 ? NULL : title;
 }
 
-bool program_id(const char *application_name, uint64_t *id)
+uint64_t program_id(const char *application_name)
 {
-    char *text = NULL;
-    const char *executable = executable_name();
-    int length = executable ? asprintf(&text, "%s%c%s", executable, '\0', application_name) : -1;
-    if (length < 0)
-        return false;
-    bool plain = true;
-    for (int i = 0; i < length; i++)
-        plain &= (unsigned char)text[i] < 0x80;
-    *id = digest64(text, (size_t)length, 0);
-    free(text);
-    return plain;
+    char text[NAME_ROOM + PYLAYER_NAME_BYTES];
+    int length = snprintf(text, sizeof text, "%s%c%s", executable_name(), '\0', application_name);
+    return digest64(text, (size_t)length, 0);
 }

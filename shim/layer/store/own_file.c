@@ -117,6 +117,7 @@ bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, c
     char unique[UNIQUE_NAME_BYTES];
     if (header->created_ns == 0)
         header->created_ns = wall_clock_ns();
+    header->program = run->info.instance.program_id;
     if (!unique_name(unique, header->created_ns) ||
         getrandom(&header->salt, sizeof header->salt, 0) != (ssize_t)sizeof header->salt)
         return false;

@@ -38,8 +38,6 @@ static void write_text(FILE *out, const char *key, const char *text)
 static void write_program(FILE *out, const PylayerInstanceInfo *instance)
 {
     const char *executable = executable_name(), *application = instance->application_name;
-    if (!executable)
-        return;
     write_text(out, "executable", executable);
     write_text(out, "application", application);
     write_text(out, "engine", instance->engine_name);
@@ -136,7 +134,6 @@ void run_file_write(Store *store)
     char name[PYLAYER_STORE_NAME_BYTES];
     memcpy(&header, store->kept.header, sizeof header);
     if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
-        !(header.program || program_id(store->run->info.instance.application_name, &header.program)) ||
         !own_file_describe(store->run, &header, LIVE_SUFFIX, name))
         return;
     if (!*store->run->name) /* without a sentinel */

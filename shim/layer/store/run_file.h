@@ -39,8 +39,8 @@ bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns);
 
 /* Nanoseconds since 1970. */
 uint64_t wall_clock_ns(void);
-/* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
- * are set already, and created_ns may be. Returns false if there are no random numbers. */
+/* Fills in what of a new file's header is this process's, and the file's name. The header's kind and identity are set
+ * already, and created_ns may be. Returns false if there are no random numbers. */
 bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES]);
 /* Returns true if there is such a file, and its salt. */
 bool own_file_is_there(const char *directory, const char *name, uint64_t *salt);
