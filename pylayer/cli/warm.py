@@ -9,7 +9,7 @@ All that happens in processes of the replayer, which run under the program's nam
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,16 +18,9 @@ import click
 from ..common.identity import Identity
 from ..common.paths import system_store_root
 from ..store import state as states
-from ..store.chunk import merged_of
-from ..store.decisions import compiled
-from ..store.folder import Folder
-from ..store.format import CELL, CHUNK, number_of
-from ..store.reader import Reader
+from ..store.cache_data import Piece, pieces
 from ..store.state import Unusable
 from ..store.store import Store
-from ..store.verdict_files import EVERY_PROGRAM
-from ..store.verdict_files import read as read_verdicts
-from ..values import CARRIER_CELLS
 from . import driver_caches
 from .devices import described, present_facts
 from .environment import without_layer
@@ -61,17 +54,6 @@ MEMORY_BYTES = 4 << 30
 
 
 @dataclass
-class Stored:
-    """One record with data of a VkPipelineCache, by its place. ``worth``: how long programs waited for its pipelines,
-    and when one of them was last used."""
-
-    reader: Reader
-    place: int
-    size: int
-    worth: tuple[int, int]
-
-
-@dataclass
 class Warming:
     """Warms the disk cache of one driver for one program. ``environment``: that of the program."""
 
@@ -81,7 +63,7 @@ class Warming:
     environment: Mapping[str, str]
     #: Pipelines that are stored and recorded, the one that was waited for longest first.
     created: list[Created] = field(default_factory=list)
-    records: list[Stored] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
     #: Numbers of stored pipelines that have no recording, and of those that are stored as pipeline binaries.
     unrecorded: int = 0
     binaries: int = 0
@@ -97,36 +79,23 @@ class Warming:
         return self.found == self.looked_up
 
     def read(self, roots: list[str]) -> None:
-        """Finds what is stored, as far as it may be given to the driver."""
+        """Finds what is stored and may be given to the driver: what programs waited for longest comes first."""
         identity = Identity.of(self.facts)
-        by_fingerprint = {created.fingerprint: created for created in self.state.created.values()}
-        stored: set[int] = set()
-        binaries: set[int] = set()
+        known = {created.fingerprint: created for created in self.state.created.values()}
+        others: set[int] = set()
         for root in roots:
-            folder = Folder(root, identity)
-            own, everyones = read_verdicts(folder, self.state.program), read_verdicts(folder, EVERY_PROGRAM)
-            blocked = set(compiled(own, everyones, CARRIER_CELLS)["blocked"])
-            for path in folder.files(self.state.program):
-                try:
-                    reader = Reader(path)
-                    for part in reader.verified(identity.digest, []):
-                        for record in part.records:
-                            if record.magic not in (CELL, CHUNK):
-                                binaries.update(record.fingerprints)
-                            elif number_of(record.digest) not in blocked:
-                                known = [by_fingerprint[it] for it in record.fingerprints if it in by_fingerprint]
-                                worth = max([(it.stall_ns, it.last_use) for it in known], default=(0, 0))
-                                self.records.append(Stored(reader, part.place(record), record.size, worth))
-                                stored.update(record.fingerprints)
-                except FileNotFoundError:
-                    continue  # folded meanwhile
-                except OSError as error:
-                    self.problems.append(f"{path} was not read: {error.strerror or error}")
-        self.records.sort(key=lambda record: record.worth, reverse=True)
+            self.pieces += pieces(root, identity, self.state.program, others)
+        stored = {fingerprint for piece in self.pieces for fingerprint in piece.fingerprints}
+
+        def worth(fingerprints: Iterable[int]) -> tuple[int, int]:
+            found = [known[it] for it in fingerprints if it in known]
+            return max([(it.stall_ns, it.last_use) for it in found], default=(0, 0))
+
+        self.pieces.sort(key=lambda piece: worth(piece.fingerprints), reverse=True)
         self.created = [it for it in self.state.created.values() if it.fingerprint in stored]
-        self.created.sort(key=lambda created: (-created.stall_ns, -created.last_use))
-        self.unrecorded = len(stored - by_fingerprint.keys() - {0})
-        self.binaries = len(binaries - stored - {0})
+        self.created.sort(key=lambda created: (created.stall_ns, created.last_use), reverse=True)
+        self.unrecorded = len(stored - known.keys() - {0})
+        self.binaries = len(others - stored - {0})
 
     def run(self, scratch: str, most_bytes: int) -> None:
         """Gives the driver at most so many bytes, unless it has them already. Raises OSError."""
@@ -137,16 +106,22 @@ class Warming:
         self.found_before = self.found = self._look_up(path, sample)
         if self.is_done or not self.created:
             return
-        first = self.created[0]
-        with progress("warming", len(self.records) + len(self.created)) as advance:
-            replayer = self._begin(path, first.instance, first.device)
-            if replayer is not None:
-                self._load(replayer, most_bytes, advance)
-                replayer.close(SECONDS)
+        with progress("warming", len(self.pieces) + len(self.created)) as advance:
+            self._load_all(path, most_bytes, advance)
             self.found = self._look_up(path, sample)
             if not self.is_done:
-                self._create(path, most_bytes, advance)
+                for key, group in self._groups(self.created).items():
+                    self._create_all(path, key, group, CREATE, most_bytes, advance)
                 self.found = self._look_up(path, sample)
+
+    def _load_all(self, path: str, most_bytes: int, advance: Advance) -> None:
+        """Gives the driver the stored data, on any device of the program."""
+        some = self.created[0]
+        while (replayer := self._begin(path, some.instance, some.device)) is not None:
+            is_whole = self._load(replayer, most_bytes, advance)
+            replayer.close(SECONDS)
+            if is_whole:
+                return
 
     def _begin(self, path: str, instance: bytes, device: bytes) -> Replayer | None:
         replayer = Replayer(path, self.facts, dict(self.environment), MEMORY_BYTES)
@@ -188,7 +163,7 @@ class Warming:
         while rest and (replayer := self._begin(path, *key)) is not None:
             try:
                 if most_bytes and not self._load(replayer, most_bytes):
-                    break
+                    continue
                 while rest:
                     created = rest.pop()
                     count += not replayer.create(self.state, created, SECONDS, wish)
@@ -203,29 +178,22 @@ class Warming:
     def _load(self, replayer: Replayer, most_bytes: int, advance: Advance | None = None) -> bool:
         """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
         self.given_bytes = 0
-        for record in list(self.records):
+        for piece in list(self.pieces):
             if advance is not None:
                 advance(1)
-            if self.given_bytes + record.size > most_bytes:
+            if self.given_bytes + piece.size > most_bytes:
                 break
             try:
-                read = record.reader.record_at(record.place)
-                if read is None:
-                    continue  # damaged or folded meanwhile
-                data = bytes(merged_of(memoryview(read[1])) if read[0].magic == CHUNK else read[1])
-                replayer.load(data, SECONDS)
-                self.given_bytes += record.size
+                if data := piece.read():
+                    replayer.load(data, SECONDS)
+                    self.given_bytes += piece.size
             except OSError:
                 continue
             except Ended as error:
                 self._note(f"stored data was left out: {error}")
-                self.records.remove(record)
+                self.pieces.remove(piece)
                 return False
         return True
-
-    def _create(self, path: str, most_bytes: int, advance: Advance) -> None:
-        for key, group in self._groups(self.created).items():
-            self._create_all(path, key, group, CREATE, most_bytes, advance)
 
 
 # ---- the command ---------------------------------------------------------------------------------------
@@ -240,7 +208,7 @@ def warm_all(
     most, limit = driver_caches.most_bytes(environment)
     works = _warmings(store, programs, environment)
     for work in works:
-        size = sum(record.size for record in work.records)
+        size = sum(piece.size for piece in work.pieces)
         if size > most and not quiet:
             say(f"{work.name} has {human_bytes(size)}, of which {human_bytes(most)} fit ({limit})")
         work.run(scratch, most)
@@ -262,7 +230,7 @@ def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str,
         for facts in present:
             work = Warming(state, facts, names.of(program), without_layer(environment))
             work.read([store.root, system_store_root()])
-            if work.records or work.binaries:
+            if work.pieces or work.binaries:
                 found.append(work)
     return found
 
