@@ -143,7 +143,7 @@ def test_driver_cache_that_keeps_nothing(player: User) -> None:
 
 @ON_RADV
 def test_damaged_store(player: User) -> None:
-    """Of a damaged record nothing reaches the driver; the others do. Each run stored a record with all its pipelines."""
+    """Of a damaged record nothing reaches the driver; the other, which a second run stored, does."""
     player.demo(COUNT, "--seed", 2, MESA_SHADER_CACHE_DISABLE="1")
     assert found(player) == 0
     (path,) = player.store.glob("store/*/*.pack")
