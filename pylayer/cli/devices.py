@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..common.identity import Identity
@@ -17,9 +18,10 @@ def facts_of(found: dict[str, Any]) -> list[DeviceFacts]:
     ]
 
 
-def present_facts() -> tuple[list[DeviceFacts], str]:
-    """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known)."""
-    outcome = probe("devices")
+def present_facts(environment: Mapping[str, str] | None = None) -> tuple[list[DeviceFacts], str]:
+    """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known).
+    ``environment``: another one than this process's, without the layer."""
+    outcome = probe("devices", environment=environment)
     if outcome.failure:
         return [], f"the drivers could not list their devices: {outcome.failure}"
     found = facts_of(outcome.found)

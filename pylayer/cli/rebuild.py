@@ -166,7 +166,8 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
     help="Seconds after which a pipeline is given up.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
-def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool) -> None:
+@click.option("--warm", "warms", is_flag=True, help="Then fill the driver's own disk cache (pylayer warm).")
+def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool, warms: bool) -> None:
     """Compile pipelines for this machine's drivers, from what programs asked for with another driver or card.
 
     This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
@@ -190,5 +191,11 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
     _print(works)
     if not works:
         click.echo("Nothing to rebuild: no state of a program is recorded.")
-    if any(work.failures for work in works):
+    cold = False
+    if warms:
+        from .warm import warm_all
+
+        with room(store, "nothing was warmed") as scratch:
+            cold = not all(one.is_done for one in warm_all(store, (program,) if program else (), os.environ, scratch))
+    if cold or any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -45,6 +45,8 @@ LOOK_SECONDS = 0.25
 #: A line of an answer is shorter.
 MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
+#: What the replayer does with a frame (shim/replay/replay.c).
+KEEP, CREATE, LOOK_UP, LOAD_CACHE = range(4)
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 #: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
@@ -169,13 +171,18 @@ class Replayer:
         if word != "ready":
             raise NoDevice(rest)
 
-    def create(self, state: State, created: Created, seconds: float) -> str:
-        """Creates a pipeline. Returns why that failed; empty text if it did not. Raises Ended, also if the process
-        should end, Unusable and OSError."""
+    def load(self, data: bytes, seconds: float) -> bool:
+        """Creates a VkPipelineCache with ``data``, which is in the cache of all pipelines that follow. Raises Ended and
+        OSError."""
+        return self._exchange(_frame(bytes(16), data, LOAD_CACHE), seconds) == ("done", "0")
+
+    def create(self, state: State, created: Created, seconds: float, wish: int = CREATE) -> str:
+        """Creates a pipeline, or looks it up. Returns why that failed; empty text if it did not. Raises Ended, also if
+        the process should end, Unusable and OSError."""
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
-        word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, asked=True), seconds)
+        word, rest = self._exchange(b"".join(frames) + _frame(created.pipeline, data, wish), seconds)
         if word != "done":
             return rest or "the replayer gave no answer"
         why = f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
@@ -265,8 +272,8 @@ def seconds_without_processor(pid: int) -> float:
         return 0.0
 
 
-def _frame(digest: bytes, data: bytes, asked: bool = False) -> bytes:
-    return FRAME.pack(len(data), asked, digest) + data + bytes(-len(data) % 8)
+def _frame(digest: bytes, data: bytes, wish: int = KEEP) -> bytes:
+    return FRAME.pack(len(data), wish, digest) + data + bytes(-len(data) % 8)
 
 
 # ---- all that a program lacks on a device --------------------------------------------------------------
@@ -322,10 +329,7 @@ class Rebuild:
 
     def run(self, effort: Effort, scratch: str, advance: Callable[..., None]) -> None:
         """Rebuilds until all is done or Ctrl-C was typed, and imports what there is. Raises OSError and Refused."""
-        path = os.path.join(scratch, _file_name(self.state.executable) or REPLAYER)
-        if not os.path.exists(path):  # drivers and policy rules know programs by the names of their files
-            shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
-            os.chmod(path, 0o700)
+        path = replayer_for(self.state, scratch)
         for created in self.wanted:
             self._groups.setdefault((created.instance, created.device), deque()).append(created)
         self._advance = advance
@@ -458,6 +462,16 @@ def _file_name(executable: str) -> str:
     interpreter = executable.partition(" ")[0]
     is_script = interpreter.startswith(("python", "pypy")) and not executable.lower().endswith(".exe")
     return os.path.basename(interpreter if is_script else executable).lstrip(".")
+
+
+def replayer_for(state: State, scratch: str) -> str:
+    """Returns the path of a copy of the replayer under the program's name: drivers and policy rules know programs by
+    the names of their files. Raises OSError."""
+    path = os.path.join(scratch, _file_name(state.executable) or REPLAYER)
+    if not os.path.exists(path):
+        shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
+        os.chmod(path, 0o700)
+    return path
 
 
 def require_replayer() -> None:

@@ -17,8 +17,8 @@ ConditionACPower=true
 
 [Service]
 Type=oneshot
-ExecStart="{python}" -P -m pylayer rebuild
-# Some pipelines cannot be rebuilt.
+ExecStart="{python}" -P -m pylayer rebuild --warm
+# Some pipelines cannot be rebuilt, and some drivers keep nothing.
 SuccessExitStatus=1
 CPUSchedulingPolicy=idle
 IOSchedulingClass=idle

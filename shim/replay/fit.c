@@ -148,6 +148,30 @@ static bool fit_features(const Object *object, VkPhysicalDevice physical, bool l
     return found;
 }
 
+/* Enables pipelineCreationCacheControl, so that pipelines can be looked up. No driver compiles by it, and the layer
+ * enables it, too. In a structure of the program's fit_features masks it. Otherwise returns a structure for the chain, or
+ * NULL if the driver lacks it. */
+static VkPhysicalDevicePipelineCreationCacheControlFeatures *add_cache_control(VkPhysicalDevice physical,
+                                                                               VkDeviceCreateInfo *info)
+{
+    static VkPhysicalDevicePipelineCreationCacheControlFeatures own = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES};
+    for (VkBaseOutStructure *each = (VkBaseOutStructure *)info->pNext; each; each = each->pNext) {
+        bool is_core = each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
+        if (is_core)
+            ((VkPhysicalDeviceVulkan13Features *)each)->pipelineCreationCacheControl = VK_TRUE;
+        else if (each->sType == own.sType)
+            ((VkPhysicalDevicePipelineCreationCacheControlFeatures *)each)->pipelineCreationCacheControl = VK_TRUE;
+        if (is_core || each->sType == own.sType)
+            return NULL;
+    }
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &own};
+    PFN_vkGetPhysicalDeviceFeatures2 ask = INSTANCE_FUNCTION(vkGetPhysicalDeviceFeatures2);
+    if (ask)
+        ask(physical, &features);
+    return own.pipelineCreationCacheControl ? &own : NULL;
+}
+
 VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *device)
 {
     /* Another card has other families. Nothing is compiled by them, so any queue will do. */
@@ -159,8 +183,13 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
     info->queueCreateInfoCount = 1;
     info->pQueueCreateInfos = &queue;
     shorten(object);
+    VkPhysicalDevicePipelineCreationCacheControlFeatures *control = add_cache_control(physical, info);
     fit_features(object, physical, false);
     PFN_vkCreateDevice create = INSTANCE_FUNCTION(vkCreateDevice);
+    if (control) {
+        control->pNext = (void *)info->pNext;
+        info->pNext = control;
+    }
     VkResult result = create(physical, info, NULL, device);
     /* Mesa refuses features of structures that it knows by name alone. */
     if (result == VK_ERROR_FEATURE_NOT_PRESENT && fit_features(object, physical, true))

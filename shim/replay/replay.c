@@ -3,12 +3,13 @@
  *   pylayer-replay VENDOR-DEVICE-UUID   (hexadecimal: vendorID, deviceID, pipelineCacheUUID)
  *
  * Standard input has objects, each after what it is made of, the instance and the device first: a Frame, the object,
- * zeros to a multiple of 8. Standard output has a line for each event:
+ * zeros to a multiple of 8. It may have data of a VkPipelineCache, too: pipelines that follow are created with a cache
+ * that has all of it. Standard output has a line for each event:
  *
  *   lacks NAME              the device is created without this extension or feature
  *   fails WHY               there is no device; the process ends
  *   ready                   the device is there
- *   done RESULT             the VkResult of a pipeline that was asked for
+ *   done RESULT             the VkResult of a pipeline that was asked for, or of a cache
  *   refused WHY             one that never reached the driver
  *
  * Whatever the driver prints goes to standard error. Nothing here trusts an object, but a driver that gets an impossible
@@ -25,8 +26,15 @@
 
 #include "replay.h"
 
+typedef enum {
+    KEEP,       /* others are made of it, and it stays */
+    CREATE,     /* and tell the result */
+    LOOK_UP,    /* the same, if nothing has to be compiled: VK_PIPELINE_COMPILE_REQUIRED otherwise */
+    LOAD_CACHE, /* no object: data of a VkPipelineCache */
+} Wish;
+
 typedef struct {
-    uint32_t size, asked; /* 0: others are made of it, and it stays */
+    uint32_t size, wish;
     uint8_t digest[16];
 } Frame;
 
@@ -52,6 +60,9 @@ static PFN_vkVoidFunction creates[STATE_KIND_COUNT], destroys[STATE_KIND_COUNT];
 static const char *wanted; /* as is_wanted writes it */
 static void *by_digest;    /* a tree of everything that stays, by digest */
 static Made *newest;
+static VkPipelineCache cache; /* all that was loaded */
+
+#define DEVICE_FUNCTION(name) ((PFN_##name)get_device_proc(device, #name))
 
 /* ---- instance and device ----------------------------------------------------------------------- */
 
@@ -125,9 +136,11 @@ static void destroy(const Made *made)
 static void end(void)
 {
     if (device) {
+        if (cache)
+            DEVICE_FUNCTION(vkDestroyPipelineCache)(device, cache, NULL);
         for (const Made *made = newest; made; made = made->before)
             destroy(made);
-        ((PFN_vkDestroyDevice)get_device_proc(device, "vkDestroyDevice"))(device, NULL);
+        DEVICE_FUNCTION(vkDestroyDevice)(device, NULL);
     }
     if (instance)
         ((PFN_vkDestroyInstance)get_instance_proc(instance, "vkDestroyInstance"))(instance, NULL);
@@ -176,8 +189,34 @@ static VkResult create(const Object *object, uint64_t *handle)
     if (object->kind < STATE_GRAPHICS)
         return ((CreateObject)function)(device, object->image, NULL, handle);
     if (object->kind < STATE_RAY_TRACING)
-        return ((CreatePipelines)function)(device, VK_NULL_HANDLE, 1, object->image, NULL, handle);
-    return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, object->image, NULL, handle);
+        return ((CreatePipelines)function)(device, cache, 1, object->image, NULL, handle);
+    return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, cache, 1, object->image, NULL, handle);
+}
+
+/* Lets the creation of a pipeline fail if the driver would have to compile. VkPipelineCreateFlags2CreateInfo replaces the
+ * flags. */
+static void only_look_up(const Object *object)
+{
+    VkComputePipelineCreateInfo *info = (VkComputePipelineCreateInfo *)object->image; /* flags are at one place in all */
+    info->flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
+    for (const VkBaseInStructure *each = info->pNext; each; each = each->pNext)
+        if (each->sType == VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR)
+            ((VkPipelineCreateFlags2CreateInfoKHR *)each)->flags |=
+                VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
+}
+
+static VkResult load_cache(const uint8_t *data, size_t size)
+{
+    VkPipelineCacheCreateInfo info = {VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, NULL, 0, size, data};
+    VkPipelineCache loaded;
+    VkResult result = DEVICE_FUNCTION(vkCreatePipelineCache)(device, &info, NULL, &loaded);
+    if (result != VK_SUCCESS || !cache) {
+        cache = result == VK_SUCCESS ? loaded : cache;
+        return result;
+    }
+    result = DEVICE_FUNCTION(vkMergePipelineCaches)(device, cache, 1, &loaded);
+    DEVICE_FUNCTION(vkDestroyPipelineCache)(device, loaded, NULL);
+    return result;
 }
 
 static void replay(const Frame *frame, const Object *object)
@@ -185,9 +224,11 @@ static void replay(const Frame *frame, const Object *object)
     Made made = {.kind = object->kind, .result = VK_ERROR_UNKNOWN};
     memcpy(made.digest, frame->digest, sizeof made.digest);
     const char *problem = link_handles(object, &made.result);
+    if (frame->wish == LOOK_UP && object->kind >= STATE_GRAPHICS)
+        only_look_up(object);
     if (!problem)
         made.result = create(object, &made.handle);
-    if (!frame->asked) {
+    if (frame->wish == KEEP) {
         keep_made(&made);
         return;
     }
@@ -210,13 +251,18 @@ static bool take_frame(void)
         free(data);
         return false;
     }
+    if (frame.wish == LOAD_CACHE) {
+        fprintf(lines, "done %d\n", device ? load_cache(data, frame.size) : VK_ERROR_INITIALIZATION_FAILED);
+        free(data);
+        return true;
+    }
     Object object;
     const char *problem = object_open(&object, data, frame.size);
     if (!problem && object.kind <= STATE_DEVICE)
         begin(&object);
     else if (!problem && device)
         replay(&frame, &object);
-    else if (frame.asked)
+    else if (frame.wish != KEEP)
         fprintf(lines, "refused %s\n", problem ? problem : "there is no device");
     free(object.image);
     free(data);

@@ -7,9 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <vulkan/vulkan.h>
-
 #include "../layer/state/object.h"
+#include "../layer/vulkan/vk_compat.h"
 
 /* ---- object.c: the bytes of an object. docs/internals/format.md has the same for other readers ---- */
 

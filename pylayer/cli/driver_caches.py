@@ -1,0 +1,128 @@
+"""Where drivers keep their own disk caches for a program: the environment that a program gets, and what fits in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from ..common.files import replace_file
+from .output import Failure, human_bytes, usual_mode
+
+#: What drivers find their caches by, and what is part of the keys in them. Names that end in _ begin others.
+VARIABLES = (
+    "HOME", "XDG_CACHE_HOME", "XDG_DATA_DIRS", "VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES",
+    "MESA_", "RADV_", "ACO_", "AMD_", "NVK_", "NAK_", "NIR_", "ANV_", "INTEL_", "TU_", "HK_", "AGX_", "LP_", "GALLIVM_",
+    "__GL_", "__NV_", "DRI_PRIME",
+)  # fmt: skip
+#: Where Steam's libraries are, below HOME.
+STEAM = (".local/share/Steam", ".steam/steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")
+#: Mesa's default (src/util/disk_cache_os.c).
+MESA_BYTES = 1 << 30
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _is_known(name: str) -> bool:
+    return any(name == each or (each.endswith("_") and name.startswith(each)) for each in VARIABLES)
+
+
+def of_process(pid: int) -> dict[str, str]:
+    """Returns this process's environment with a running program's variables in place of its own, as far as drivers read
+    them. Raises Failure."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            text = os.fsdecode(file.read())
+    except OSError as error:
+        raise Failure(f"the variables of process {pid} cannot be read: {error.strerror or error}") from error
+    theirs = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
+    ours = {name: value for name, value in os.environ.items() if not _is_known(name)}
+    return ours | {name: value for name, value in theirs.items() if _is_known(name)}
+
+
+def of_directory(path: str) -> dict[str, str]:
+    """Returns the environment of programs whose XDG_CACHE_HOME is ``path``. Raises Failure."""
+    if not os.path.isdir(path):
+        raise Failure(f"{path} is no directory; give what the program has as XDG_CACHE_HOME")
+    own = ("MESA_SHADER_CACHE_DIR", "MESA_GLSL_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH")
+    return {name: value for name, value in os.environ.items() if name not in own} | {
+        "XDG_CACHE_HOME": os.path.abspath(path)
+    }
+
+
+def of_steam(game: int) -> dict[str, str]:
+    """Returns the environment that Steam gives a game, by the number in its address in the shop. Raises Failure."""
+    for path in _steam_places():
+        place = os.path.join(path, "steamapps", "shadercache", str(game))
+        if os.path.isdir(place):
+            return os.environ | {
+                "MESA_SHADER_CACHE_DIR": place,
+                "MESA_GLSL_CACHE_DIR": place,
+                "MESA_DISK_CACHE_SINGLE_FILE": "1",
+                "__GL_SHADER_DISK_CACHE": "1",
+                "__GL_SHADER_DISK_CACHE_PATH": os.path.join(place, "nvidiav1"),
+                "__GL_SHADER_DISK_CACHE_APP_NAME": "steamapp_shader_cache",
+                "__GL_SHADER_DISK_CACHE_SKIP_CLEANUP": "1",
+            }
+    raise Failure(f"Steam has no steamapps/shadercache/{game}; start the game once, or use --like with its process")
+
+
+def _steam_places() -> Iterator[str]:
+    """Yields the directories of Steam's libraries."""
+    for below in STEAM:
+        root = os.path.join(os.path.expanduser("~"), below)
+        yield root
+        try:
+            with open(os.path.join(root, "steamapps", "libraryfolders.vdf"), errors="replace") as file:
+                lines = [line.split('"') for line in file if '"path"' in line]
+        except OSError:
+            continue
+        yield from (parts[3] for parts in lines if len(parts) > 4)
+
+
+def of_database(scratch: str) -> dict[str, str]:
+    """Returns the environment with which Mesa writes one file below a directory."""
+    return os.environ | {"MESA_SHADER_CACHE_DIR": scratch, "MESA_DISK_CACHE_SINGLE_FILE": "1"}
+
+
+def take_database(scratch: str, path: str) -> list[str]:
+    """Moves what Mesa wrote below ``scratch`` to ``path`` and to its index beside it. Returns the variables with which
+    Mesa reads it. Raises Failure."""
+    found = [os.path.join(where, "foz_cache") for where, _, files in os.walk(scratch) if "foz_cache.foz" in files]
+    if len(found) != 1:
+        several = "there are several devices, and a database is of one; name its driver with VK_DRIVER_FILES"
+        why = several if found else "the driver wrote nothing; only Mesa's drivers read such a file"
+        raise Failure(f"{path} was not written: {why}")
+    name = os.path.abspath(path).removesuffix(".foz")
+    try:
+        for end in (".foz", "_idx.foz"):
+            with open(f"{found[0]}{end}", "rb") as file:
+                replace_file(f"{name}{end}", file.read(), anywhere=True, mode=usual_mode())
+    except OSError as error:
+        raise Failure(f"{path} was not written: {error.strerror or error}") from error
+    # Mesa looks below its cache's directory. That is nowhere so deep that so many steps do not lead to the root.
+    return [
+        "MESA_DISK_CACHE_COMBINE_RW_WITH_RO_FOZ=1",
+        f"MESA_DISK_CACHE_READ_ONLY_FOZ_DBS={'../' * 16}{name.lstrip('/')}",
+    ]
+
+
+def problem(environment: Mapping[str, str]) -> str:
+    """Returns why drivers keep nothing with this environment; empty text if nothing of it says so."""
+    for name in ("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE"):
+        if environment.get(name, "").lower() in ("1", "true", "yes", "y"):
+            return f"{name} is set, so Mesa's drivers keep nothing"
+    if environment.get("__GL_SHADER_DISK_CACHE", "") == "0":
+        return "__GL_SHADER_DISK_CACHE is 0, so NVIDIA's driver keeps nothing"
+    return ""
+
+
+def most_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
+    """Returns how much a driver's cache may have, and what says so."""
+    for name in ("MESA_SHADER_CACHE_MAX_SIZE", "MESA_GLSL_CACHE_MAX_SIZE"):
+        value = environment.get(name, "")
+        number, unit = (value[:-1], value[-1]) if value[-1:].isalpha() else (value, "G")
+        if number.isdecimal() and int(number) and unit.upper() in UNITS:
+            return int(number) * UNITS[unit.upper()], f"{name}={value}"
+    value = environment.get("__GL_SHADER_DISK_CACHE_SIZE", "")
+    if value.isdecimal() and int(value):
+        return int(value), f"__GL_SHADER_DISK_CACHE_SIZE={value}"
+    return MESA_BYTES, f"drivers keep {human_bytes(MESA_BYTES)}"

@@ -1,0 +1,327 @@
+"""``pylayer warm``: gives what the store has to the driver's own disk cache, so that programs find it there without the
+layer.
+
+Mesa's drivers write what a VkPipelineCache is created with into their disk cache. Others, such as NVIDIA's, write only
+what they created. So the data is loaded; if the driver then does not find the pipelines, they are created from it, too.
+All that happens in processes of the replayer, which run under the program's name and without the layer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from ..common.identity import Identity
+from ..common.paths import system_store_root
+from ..store import state as states
+from ..store.cache_data import Piece, pieces
+from ..store.state import Unusable
+from ..store.store import Store
+from . import driver_caches
+from .devices import described, present_facts
+from .environment import without_layer
+from .output import (
+    EXIT_PROBLEM,
+    Failure,
+    WrongUse,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+)
+from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
+from .selection import NAMES, Names, require_store, with_recordings
+
+if TYPE_CHECKING:
+    from ..store.state import Created, State
+    from ..values import DeviceFacts
+
+    Advance = Callable[..., None]
+
+#: How many pipelines are looked up before and after. They are spread over all, the ones waited for longest first.
+SAMPLE = 64
+#: Seconds after which a replayer that does not answer is given up.
+SECONDS = 120.0
+#: What a replayer may use.
+MEMORY_BYTES = 4 << 30
+
+
+@dataclass
+class Warming:
+    """Warms the disk cache of one driver for one program. ``environment``: that of the program."""
+
+    state: State
+    facts: DeviceFacts
+    name: str
+    environment: Mapping[str, str]
+    #: Pipelines that are stored and recorded, the one that was waited for longest first.
+    created: list[Created] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    #: Numbers of stored pipelines that have no recording, and of those that are stored as pipeline binaries.
+    unrecorded: int = 0
+    binaries: int = 0
+    given_bytes: int = 0
+    looked_up: int = 0
+    found_before: int = 0
+    found: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the driver finds all that were looked up."""
+        return self.found == self.looked_up
+
+    def read(self, roots: list[str]) -> None:
+        """Finds what is stored and may be given to the driver: what programs waited for longest comes first."""
+        identity = Identity.of(self.facts)
+        known = {created.fingerprint: created for created in self.state.created.values()}
+        others: set[int] = set()
+        for root in roots:
+            self.pieces += pieces(root, identity, self.state.program, others)
+        stored = {fingerprint for piece in self.pieces for fingerprint in piece.fingerprints}
+
+        def worth(fingerprints: Iterable[int]) -> tuple[int, int]:
+            found = [known[it] for it in fingerprints if it in known]
+            return max([(it.stall_ns, it.last_use) for it in found], default=(0, 0))
+
+        self.pieces.sort(key=lambda piece: worth(piece.fingerprints), reverse=True)
+        self.created = [it for it in self.state.created.values() if it.fingerprint in stored]
+        self.created.sort(key=lambda created: (created.stall_ns, created.last_use), reverse=True)
+        self.unrecorded = len(stored - known.keys() - {0})
+        self.binaries = len(others - stored - {0})
+
+    def run(self, scratch: str, most_bytes: int) -> None:
+        """Gives the driver at most so many bytes, unless it has them already. Raises OSError."""
+        path = replayer_for(self.state, scratch)
+        step = max(1, len(self.created) // SAMPLE)
+        sample = self.created[::step][:SAMPLE]
+        self.looked_up = len(sample)
+        self.found_before = self.found = self._look_up(path, sample)
+        if self.is_done or not self.created:
+            return
+        with progress("warming", len(self.pieces) + len(self.created)) as advance:
+            self._load_all(path, most_bytes, advance)
+            self.found = self._look_up(path, sample)
+            if not self.is_done:
+                for key, group in self._groups(self.created).items():
+                    self._create_all(path, key, group, CREATE, most_bytes, advance)
+                self.found = self._look_up(path, sample)
+
+    def _load_all(self, path: str, most_bytes: int, advance: Advance) -> None:
+        """Gives the driver the stored data, on any device of the program."""
+        some = self.created[0]
+        while (replayer := self._begin(path, some.instance, some.device)) is not None:
+            is_whole = self._load(replayer, most_bytes, advance)
+            replayer.close(SECONDS)
+            if is_whole:
+                return
+
+    def _begin(self, path: str, instance: bytes, device: bytes) -> Replayer | None:
+        replayer = Replayer(path, self.facts, dict(self.environment), MEMORY_BYTES)
+        try:
+            replayer.begin(self.state, instance, device, SECONDS)
+        except (NoDevice, Ended, Unusable) as error:
+            self._note(f"a device of the program cannot be created: {error}")
+            replayer.close(SECONDS)
+            return None
+        return replayer
+
+    def _note(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def _groups(self, pipelines: list[Created]) -> dict[tuple[bytes, bytes], list[Created]]:
+        """Returns pipelines by the instance and device that they were created with."""
+        groups: dict[tuple[bytes, bytes], list[Created]] = {}
+        for created in pipelines:
+            groups.setdefault((created.instance, created.device), []).append(created)
+        return groups
+
+    def _look_up(self, path: str, sample: list[Created]) -> int:
+        """Returns how many of these pipelines the driver finds by itself, in a new process."""
+        return sum(self._create_all(path, key, group, LOOK_UP) for key, group in self._groups(sample).items())
+
+    def _create_all(
+        self,
+        path: str,
+        key: tuple[bytes, bytes],
+        group: list[Created],
+        wish: int,
+        most_bytes: int = 0,
+        advance: Advance | None = None,
+    ) -> int:
+        """Creates pipelines of one device, or looks them up; with ``most_bytes``, from stored data. Returns how many
+        there were without a failure. A process that dies is begun once more, after the pipeline that it died of."""
+        count, rest = 0, list(reversed(group))
+        while rest and (replayer := self._begin(path, *key)) is not None:
+            try:
+                if most_bytes and not self._load(replayer, most_bytes):
+                    continue
+                while rest:
+                    created = rest.pop()
+                    count += not replayer.create(self.state, created, SECONDS, wish)
+                    if advance is not None:
+                        advance(1)
+            except (Ended, Unusable) as error:
+                self._note(f"a pipeline was left out: {error}")
+            finally:
+                replayer.close(SECONDS)
+        return count
+
+    def _load(self, replayer: Replayer, most_bytes: int, advance: Advance | None = None) -> bool:
+        """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
+        self.given_bytes = 0
+        for piece in list(self.pieces):
+            if advance is not None:
+                advance(1)
+            if self.given_bytes + piece.size > most_bytes:
+                break
+            try:
+                if data := piece.read():
+                    replayer.load(data, SECONDS)
+                    self.given_bytes += piece.size
+            except OSError:
+                continue
+            except Ended as error:
+                self._note(f"stored data was left out: {error}")
+                self.pieces.remove(piece)
+                return False
+        return True
+
+
+# ---- the command ---------------------------------------------------------------------------------------
+
+
+def warm_all(
+    store: Store, programs: tuple[str, ...], environment: Mapping[str, str], scratch: str, quiet: bool = False
+) -> list[Warming]:
+    """Fills the caches that programs with this environment use, and says what was done. Raises Failure."""
+    if why := driver_caches.problem(environment):
+        raise Failure(f"nothing was warmed: {why}; unset it")
+    most, limit = driver_caches.most_bytes(environment)
+    works = _warmings(store, programs, environment)
+    for work in works:
+        size = sum(piece.size for piece in work.pieces)
+        if size > most and not quiet:
+            click.echo(f"{work.name} has {human_bytes(size)}, of which {human_bytes(most)} fit ({limit})")
+        work.run(scratch, most)
+        if not quiet:
+            _print(work)
+    return works
+
+
+def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str, str]) -> list[Warming]:
+    """Returns the work: one for each program and device that have something stored. Raises Failure."""
+    names = Names(store.root)
+    chosen = {number for name in programs or (None,) for number in with_recordings(store, names, name)}
+    present, why = present_facts(without_layer(environment))
+    if why:
+        raise Failure(f"nothing was warmed: {why}")
+    found = []
+    for program in sorted(chosen):
+        state = states.read(store.root, program)
+        for facts in present:
+            work = Warming(state, facts, names.of(program), without_layer(environment))
+            work.read([store.root, system_store_root()])
+            if work.pieces or work.binaries:
+                found.append(work)
+    return found
+
+
+def _print(work: Warming) -> None:
+    total = plural(len(work.created), "pipeline")
+    tried = f"the driver finds {work.found} of {work.looked_up} that were looked up"
+    if work.is_done and work.found_before == work.looked_up:
+        click.echo(f"Nothing to do for {work.name}, {total}: {tried}")
+    else:
+        before = f", {work.found_before} before"
+        click.echo(f"Warmed: {total} of {work.name}, {human_bytes(work.given_bytes)}: {tried}{before}")
+    click.echo(f"  {printable(described(work.facts))}")
+    if work.unrecorded:
+        click.echo(f"  {plural(work.unrecorded, 'pipeline')} more without a recording: given, not looked up")
+    if work.binaries:
+        click.echo(
+            f"  {plural(work.binaries, 'pipeline')} left out: they are pipeline binaries, which no driver's cache takes"
+        )
+    for problem in work.problems:
+        click.echo(f"  {printable(problem)}")
+
+
+@click.command(short_help="Fill the driver's own disk cache.")
+@click.argument("programs", metavar="[PROGRAM...]", nargs=-1, help=f"Only these programs, {NAMES}. Default: all.")
+@click.option("--cache-dir", metavar="DIR", help="What the program has as XDG_CACHE_HOME, such as ~/.var/app/ID/cache.")
+@click.option("--steam", type=int, metavar="NUMBER", help="Fill the cache that Steam gives this game.")
+@click.option("--like", type=int, metavar="PID", help="Fill the cache that this running program uses.")
+@click.option(
+    "--database", metavar="FILE", help="Write a read-only database for Mesa's drivers instead, such as base.foz."
+)
+@json_option
+def warm(
+    programs: tuple[str, ...],
+    cache_dir: str | None,
+    steam: int | None,
+    like: int | None,
+    database: str | None,
+    as_json: bool,
+) -> None:
+    """Give what is stored to the driver's own disk cache, for programs that run without the layer.
+
+    The driver then finds these pipelines by itself, until it drops them or changes. After a driver update, run pylayer
+    rebuild first. The layer verifies what it stored whenever it is used. No driver does that with its cache.
+
+    \b
+    Example:
+      pylayer warm game
+      pylayer warm game --like "$(pidof game)"
+    """
+    if sum(option is not None for option in (cache_dir, steam, like, database)) > 1:
+        raise WrongUse("--cache-dir, --steam, --like and --database exclude each other; give one of them")
+    store = require_store()
+    require_replayer()
+    with room(store, "nothing was warmed") as scratch:
+        environment: Mapping[str, str] = os.environ
+        if like is not None:
+            environment = driver_caches.of_process(like)
+        elif steam is not None:
+            environment = driver_caches.of_steam(steam)
+        elif cache_dir is not None:
+            environment = driver_caches.of_directory(cache_dir)
+        elif database is not None:
+            environment = driver_caches.of_database(os.path.join(scratch, "driver"))
+        works = warm_all(store, programs, environment, scratch, as_json)
+        variables = driver_caches.take_database(scratch, database) if database is not None and works else []
+    if as_json:
+        found = [_as_json(work) for work in works]
+        print_json({"store": store.root, "warmed": found, "variables": variables})
+    elif not works:
+        click.echo("Nothing to warm: nothing is stored and recorded for the drivers that are here.")
+    elif variables:
+        click.echo(f"Written: {database}. Mesa reads it in programs that have in their environment:")
+        for variable in variables:
+            click.echo(f"  {variable}")
+    if not all(work.is_done for work in works):
+        raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+def _as_json(work: Warming) -> dict[str, object]:
+    return {
+        "program": work.name,
+        "program_id": f"{work.state.program:016x}",
+        "device": work.facts.device_name,
+        "driver": work.facts.driver_name,
+        "driver_info": work.facts.driver_info,
+        "pipelines": len(work.created),
+        "given_bytes": work.given_bytes,
+        "looked_up": work.looked_up,
+        "found_before": work.found_before,
+        "found": work.found,
+        "without_recording": work.unrecorded,
+        "binaries": work.binaries,
+        "problems": work.problems,
+    }

@@ -1,0 +1,206 @@
+"""``pylayer warm``: what a program stored under the layer is given to RADV's own disk cache, and the program finds it
+there without the layer."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from cli.marks import ON_RADV
+from cli.user import DEMO, User
+
+COUNT = 24
+
+
+def found(user: User, **environment: str) -> int:
+    """Returns how many pipelines a run without the layer creates if the driver may compile none."""
+    command = [str(DEMO), "--count", str(COUNT), "--fail-on-compile-required"]
+    done = subprocess.run(command, env=user.environment | environment, capture_output=True, text=True, check=False)
+    match = re.search(r": (\d+) of \d+ pipelines", done.stdout)
+    assert match, done.stdout + done.stderr
+    return int(match[1])
+
+
+def warm(user: User, *arguments: object, status: int = 0, **environment: str) -> dict[str, object]:
+    """Runs ``pylayer warm``; returns what it says of the only program."""
+    (work,) = user.json("warm", *arguments, status=status, **environment)["warmed"]
+    return {key: work[key] for key in ("pipelines", "looked_up", "found_before", "found")}
+
+
+@pytest.fixture
+def player(user: User) -> User:
+    """A user with a program that ran once under the layer, and an empty driver cache."""
+    user.demo(COUNT)
+    user.environment["MESA_SHADER_CACHE_DISABLE"] = "false"
+    return user
+
+
+ALL = {"pipelines": COUNT, "looked_up": COUNT, "found_before": 0, "found": COUNT}
+
+
+@ON_RADV
+def test_program_without_the_layer(player: User) -> None:
+    """The program compiles nothing afterwards. The second time there is nothing to do, and the store is as before."""
+    before = player.json("ls")
+    assert found(player) == 0
+    assert warm(player) == ALL
+    assert found(player) == COUNT
+    assert warm(player) == ALL | {"found_before": COUNT}
+    done = player.pylayer("warm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        f"Nothing to do for pipelines, {COUNT} pipelines: the driver finds {COUNT} of {COUNT}"
+    )
+    assert player.json("ls") == before
+
+
+#: How the cache is named; the variables of the program that then finds everything. {} is the user's home.
+PLACES = {
+    "--cache-dir": (["--cache-dir", "{}/.var/app/x/cache"], {"XDG_CACHE_HOME": "{}/.var/app/x/cache"}),
+    "--steam": (
+        ["--steam", "570"],
+        {
+            "MESA_SHADER_CACHE_DIR": "{}/.local/share/Steam/steamapps/shadercache/570",
+            "MESA_DISK_CACHE_SINGLE_FILE": "1",
+        },
+    ),
+}
+
+
+@ON_RADV
+@pytest.mark.parametrize(("arguments", "variables"), PLACES.values(), ids=PLACES)
+def test_places(player: User, arguments: list[str], variables: dict[str, str]) -> None:
+    """Another cache than the user's own is filled, and the user's own is not."""
+    home = str(player.home)
+    theirs = {name: value.replace("{}", home) for name, value in variables.items()}
+    missing = player.pylayer("warm", *(word.replace("{}", home) for word in arguments))
+    assert missing.returncode == 1
+    assert len(missing.stderr.splitlines()) == 1
+    for value in theirs.values():
+        if value.startswith("/"):
+            Path(value).mkdir(parents=True)
+    assert warm(player, *(word.replace("{}", home) for word in arguments)) == ALL
+    assert [found(player, **theirs), found(player)] == [COUNT, 0]
+
+
+@ON_RADV
+def test_like_a_process(player: User) -> None:
+    """The cache of a running program is found by that program's variables."""
+    theirs = {"MESA_SHADER_CACHE_DIR": str(player.home / "theirs")}
+    with subprocess.Popen(["sleep", "60"], env=player.environment | theirs) as process:
+        assert warm(player, "--like", process.pid) == ALL
+        process.kill()
+    assert [found(player, **theirs), found(player)] == [COUNT, 0]
+
+
+@ON_RADV
+def test_database(player: User) -> None:
+    """A read-only database serves programs that have the printed variables, and nothing else is written."""
+    path = player.home / "base.foz"
+    said = player.json("warm", "--database", path)
+    variables = dict(line.split("=", 1) for line in said["variables"])
+    assert sorted(it.name for it in player.home.glob("*.foz")) == ["base.foz", "base_idx.foz"]
+    assert [found(player), found(player, **variables)] == [0, COUNT]
+
+
+#: What is wrong; a sentence about it.
+REFUSED = {
+    "no disk cache": ({"MESA_SHADER_CACHE_DISABLE": "1"}, "MESA_SHADER_CACHE_DISABLE is set"),
+    "layer kept out": ({"DISABLE_PYLAYER": "1"}, "DISABLE_PYLAYER is set"),
+    "no device": ({"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none"}, "nothing was warmed: the drivers"),
+}
+
+
+@ON_RADV
+@pytest.mark.parametrize(("variables", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_refused(player: User, variables: dict[str, str], sentence: str) -> None:
+    """Where nothing can be warmed, one line says why."""
+    done = player.pylayer("warm", **variables)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert sentence in done.stderr
+
+
+@ON_RADV
+def test_two_places(player: User) -> None:
+    """Options that name different caches exclude each other."""
+    assert player.pylayer("warm", "--steam", "570", "--like", "1").returncode == 2
+
+
+@ON_RADV
+def test_driver_cache_that_keeps_nothing(player: User) -> None:
+    """If the driver keeps nothing, the command says so by what it looked up, and fails."""
+    unwritable = player.home / "file"
+    unwritable.write_text("")
+    said = warm(player, status=1, MESA_SHADER_CACHE_DIR=str(unwritable / "below"))
+    assert said == ALL | {"found": 0}
+
+
+@ON_RADV
+def test_damaged_store(player: User) -> None:
+    """Of a damaged record nothing reaches the driver; the other, which a second run stored, does."""
+    player.demo(COUNT, "--seed", 2, MESA_SHADER_CACHE_DISABLE="1")
+    assert found(player) == 0
+    (path,) = player.store.glob("store/*/*.pack")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    said = warm(player)
+    assert [said[key] for key in ("pipelines", "found")] == [COUNT, COUNT]
+
+
+@ON_RADV
+def test_small_limit(player: User) -> None:
+    """What the driver would drop again is not given, and that is said before."""
+    done = player.pylayer("warm", MESA_SHADER_CACHE_MAX_SIZE="4K")
+    assert "of which 4.0 KiB fit (MESA_SHADER_CACHE_MAX_SIZE=4K)" in done.stdout
+    assert done.returncode == 1
+
+
+@ON_RADV
+def test_kills(player: User) -> None:
+    """Killed at any moment, it leaves a cache that works, and the next one completes it."""
+    for delay in (0.3, 0.5, 0.7, 0.9):
+        process = subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert warm(player)["found"] == COUNT
+    assert found(player) == COUNT
+    assert not list(player.store.glob("*scratch*"))
+
+
+@ON_RADV
+def test_two_at_once(player: User) -> None:
+    """Two at once and the program beside them do no harm."""
+    work = [subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert found(player) <= COUNT
+    assert [process.wait() for process in work] == [0, 0]
+    assert found(player) == COUNT
+
+
+def test_driver_that_crashes(user: User) -> None:
+    """A driver that dies of stored data dies in a process of its own. The rest is given, and a line says so."""
+    script = "payload=2048;guilty=3"
+    user.demo(6, PYLAYER_TEST_DRIVER=script)
+    done = user.pylayer("warm", PYLAYER_TEST_DRIVER=f"{script};create-cache=crash?guilty")
+    assert done.returncode == 1
+    assert "stored data was left out: the driver crashed (SIGSEGV)" in done.stdout
+
+
+def test_store_without_recordings(user: User) -> None:
+    """What has no recording cannot be warmed."""
+    user.policy_file.write_text("settings: {record_state: false}\n")
+    user.demo(4)
+    done = user.pylayer("warm")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "Nothing to warm: nothing is stored and recorded for the drivers that are here.\n",
+    )
+    shutil.rmtree(user.store)
+    assert user.pylayer("warm").returncode == 0
