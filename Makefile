@@ -7,6 +7,7 @@
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
+# make drivers  NVK, Turnip, Honeykrisp, ANV, HASVK and RADV without hardware, in chroots of Debian; half an hour, as root
 # make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some eight minutes
 # make bench-more  stores of any size, threads, memory
@@ -135,6 +136,12 @@ IN_CHROOT := make -s PACKAGES=demo setup $(CHECKED) programs-recipes && \
 descriptor-heap:
 	@.ci/system-packages chroot
 	@tests/debian_chroot.sh testing sh -c '$(IN_CHROOT)'
+
+# Downloads 0.5 GB the first time, and keeps 2.7 GB in build/. ONLY= some drivers or chips: ONLY=NVK,tgl
+ONLY ?=
+drivers: setup programs-demo programs-binaries programs-recipes
+	@.ci/system-packages chroot
+	@tests/drivers/run.sh --jobs $(JOBS) --only '$(ONLY)'
 
 evidence: programs setup $(VENV)/extra-test
 	@$(BIN)/python -P tests/programs/evidence.py
@@ -401,7 +408,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
+.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -1,6 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
-docs/policy-reference.md, the table of metrics in docs/observe.md, and the numbers of `pylayer stats` in
-docs/json.yaml.
+docs/policy-reference.md, the table of metrics in docs/observe.md, the numbers of `pylayer stats` in docs/json.yaml,
+and what drivers do with pipeline caches in docs/internals/coverage.md, from tests/drivers/facts.json.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -9,11 +9,13 @@ make docs
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -120,6 +122,54 @@ def json_output() -> str:
     return block.sub(lambda found: found[1] + numbers + found[2], text)
 
 
+def _hit_flag(row: dict[str, Any]) -> str:
+    kinds = {kind: row[f"{kind}_hits"] for kind in ("compute", "graphics")}
+    words = {"": "never", "own cache, driver's cache": "also for the driver's cache"}
+    wrong = [f"{kind}: {words.get(when, when)}" for kind, when in kinds.items() if when != "own cache"]
+    return "right" if not wrong else "never" if not any(kinds.values()) else "; ".join(wrong)
+
+
+def _binaries(row: dict[str, Any]) -> str:
+    return row["global_key"] if row["pipeline_binary"] else "no"
+
+
+def _sizes(rows: list[dict[str, Any]]) -> str:
+    kinds = [sorted(row[f"{kind}_bytes"] for row in rows) for kind in ("compute", "graphics")]
+    return ", ".join(str(one[0]) if one[0] == one[-1] else f"{one[0]} to {one[-1]}" for one in kinds)
+
+
+#: The columns of facts that chips of one driver may share.
+FACTS = {
+    "cache control": lambda row: "yes" if row["cache_control"] else "no",
+    "binaries, global key": _binaries,
+    "hit flag": _hit_flag,
+    "small caches": lambda row: "found" if row["small_caches_found"] else "lost",
+    "merges": lambda row: row["merge"],
+    "captured representations": lambda row: "kept" if row["captured_kept"] else "not kept",
+    "`VK_INCOMPLETE`": lambda row: row["incomplete_at_exact_size"] or "right",
+    "over a warm cache": lambda row: row["bytes_over_warm_cache"],
+}
+
+
+def drivers() -> str:
+    """docs/internals/coverage.md, with a new table of what drivers do with pipeline caches."""
+    facts = json.loads((DOCS.parent / "tests" / "drivers" / "facts.json").read_text(encoding="utf-8"))
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in facts:
+        told = (row["driver"], row["version"], *(column(row) for column in FACTS.values()))
+        groups.setdefault(told, []).append(row)
+    lines = [
+        f"| driver | chips | version | {' | '.join(FACTS)} | bytes of a pipeline |",
+        "|---" * (len(FACTS) + 4) + "|",
+    ]
+    for (driver, version, *columns), rows in groups.items():
+        chips = ", ".join(row["chip"] for row in rows)
+        lines.append(f"| {driver} | {chips} | {version} | {' | '.join(columns)} | {_sizes(rows)} |")
+    text = (DOCS / "internals" / "coverage.md").read_text(encoding="utf-8")
+    block = re.compile(r"(<!-- facts -->\n).*?(<!-- end of facts -->)", re.DOTALL)
+    return block.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text)
+
+
 # ---- man page ------------------------------------------------------------------------------------------
 
 
@@ -214,7 +264,12 @@ def man() -> str:
 
 # ---- files ---------------------------------------------------------------------------------------------
 
-FILES = {"observe.md": metrics, "json.yaml": json_output, "pylayer.1": man}
+FILES = {
+    "observe.md": metrics,
+    "json.yaml": json_output,
+    "internals/coverage.md": drivers,
+    "pylayer.1": man,
+}
 
 
 def main() -> int:

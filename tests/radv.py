@@ -12,7 +12,7 @@ def manifest() -> str:
     return next(iter(sorted(glob.glob("/usr/share/vulkan/icd.d/radeon_icd*.json"))), "")
 
 
-def _has_null_hardware() -> bool:
+def has_null_hardware() -> bool:
     """Whether RADV_FORCE_FAMILY is enough: up to Mesa 25.0, which has this version of Vulkan."""
     version = json.loads(Path(manifest()).read_text())["ICD"]["api_version"] if manifest() else "0"
     return tuple(map(int, version.split("."))) <= (1, 4, 305)
@@ -24,12 +24,12 @@ DRM_SHIM = next(iter(glob.glob("/usr/lib/*/libamdgpu_noop_drm_shim.so")), "")
 
 #: The device of gpu("navi21"): as Mesa names one without hardware, and as it names the one of that library.
 NULL_HARDWARE, SHIM_DEVICE = "Null hardware (RADV NAVI21)", "AMD Radeon RX 6800 (RADV NAVI21)"
-DEVICE = NULL_HARDWARE if _has_null_hardware() else SHIM_DEVICE
+DEVICE = NULL_HARDWARE if has_null_hardware() else SHIM_DEVICE
 
 
 def gpu(family: str) -> dict[str, str]:
     """Returns the variables that give RADV a GPU of this family."""
-    if _has_null_hardware():
+    if has_null_hardware():
         return {"RADV_FORCE_FAMILY": family}
     # VK_EXT_descriptor_heap is an experiment in Mesa 26.1.
     return {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "RADV_EXPERIMENTAL": "heap"}
