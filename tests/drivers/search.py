@@ -89,7 +89,7 @@ UNSTEADY = [
         lambda row: row["global_key"] == "differs by process",
     ),
     Unsteady(
-        r"flags\.one-may-not-compile-early-return ",
+        r"flags\.one-may-not-compile-early-return\b",
         "it returns valid feedback on a pipeline that was not created",
         lambda row: row["driver"] == "RADV" and row["version"] == "22.3.6",
     ),
