@@ -150,6 +150,8 @@ class Recording:
             self._objects, self._created, self._bytes = set(known.objects), set(known.created), known.bytes
             self._names.update(known.identified)
             self._stored, self._runs = state.read_unrecorded(root, device.program_id)
+            if not known.created and device.folder is not None:  # nothing was recorded when they came
+                self._stored |= state.in_packs(device.folder, device.program_id)
             self._stored -= {fingerprint for *_, fingerprint in known.created}
             # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
             self._say([what for what in known.damage if not what.is_torn_end and what.outcome != "empty"])
