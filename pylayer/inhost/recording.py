@@ -162,6 +162,8 @@ class Recording:
         else:
             found = state.read(root, device.program_id)
             self._known = _known[key] = _Known(found)
+            if not found.created and device.folder is not None:  # nothing was recorded when they came
+                self._stored |= state.in_packs(device.folder, device.program_id)
             # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
             self._say([what for what in found.damage if not what.is_torn_end and what.outcome != "empty"])
             if found.executable != device.program.executable:

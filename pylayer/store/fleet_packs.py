@@ -18,7 +18,7 @@ from ..common.files import sync_file
 from . import checking, format
 from .fold import Fold
 from .folder import Folder as Folder
-from .folder import record_again
+from .folder import came_unrecorded
 from .format import NEVER_USED as NEVER_USED
 from .format import PULLED as PULLED
 from .format import Refused
@@ -46,7 +46,7 @@ def admit(root: str, identity: Identity, program: int, path: str, sha256: str) -
         folder.prepare()
     sync_file(path)
     os.rename(path, os.path.join(folder.path, str(FileName(program, _unique(sha256), file_kinds.PACK))))
-    record_again(root, program, fingerprints)
+    came_unrecorded(root, program, fingerprints)
     return pipelines
 
 

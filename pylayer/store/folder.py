@@ -157,6 +157,14 @@ def record_again(root: str, program: int, stored: Collection[int] = ()) -> None:
         write_unrecorded(root, program, known.union(stored), MOST_RUNS)
 
 
+def came_unrecorded(root: str, program: int, stored: Collection[int]) -> None:
+    """Has the program's next runs record pipelines that came without their recordings, if earlier runs recorded some. A
+    machine that never recorded the program, such as a new container, is not made to. Raises OSError."""
+    folder = os.path.join(root, file_kinds.UNRECORDED.place)
+    if any(name.startswith(f"{program:016x}-") for name in names_in(folder)):
+        record_again(root, program, stored)
+
+
 def write_unrecorded(root: str, program: int, stored: Collection[int], runs: int) -> None:
     """Has the program's next runs record what they create, until all of these pipelines are recorded, or so many runs
     in a row created none of them. Raises OSError."""

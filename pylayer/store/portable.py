@@ -19,7 +19,7 @@ from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, deaths, format, pack
 from .fold import Planned, Source
-from .folder import Folder, record_again
+from .folder import Folder, came_unrecorded
 from .format import Refused as Refused
 from .reader import Reader, parts_of
 
@@ -229,7 +229,7 @@ class Import:
                     self.result.paths.append(section.writer.finish(self._sync))
                     section.writer, fresh = None, False
                     if section.fingerprints and not self._flags & format.REBUILT:
-                        record_again(root, program, section.fingerprints)
+                        came_unrecorded(root, program, section.fingerprints)
         finally:
             for section in self._sections.values():
                 if section.writer is not None:

@@ -148,6 +148,21 @@ def with_digests(data: bytes | memoryview, names: dict[bytes, bytes]) -> bytes |
     return bytes(changed)
 
 
+def in_packs(of: Folder, program: int) -> set[int]:
+    """Returns the fingerprints of a program's pipelines in packs."""
+    found: set[int] = set()
+    for path in of.files(program, (file_kinds.PACK,)):
+        try:
+            reader = Reader(path)
+            header, _ = reader.header(of.identity.digest)
+            table = reader.record_at(header.table) if header is not None and header.table else None
+        except OSError:
+            continue  # folded meanwhile
+        if table is not None and table[0].magic == format.TABLE:
+            found.update(fingerprints_of(table[1])[::2])  # each is followed by the record's offset
+    return found - {0}
+
+
 def folder(root: str) -> Folder:
     """Returns the folder of state. Journals in it whose writers have ended are closed."""
     found = Folder(root, NO_IDENTITY)

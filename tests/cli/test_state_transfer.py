@@ -164,15 +164,21 @@ def test_what_cannot_be_exported(exported: Path, user: User) -> None:
 # ---- pipelines that came without their recordings ----------------------------------------------------
 
 
-@pytest.fixture
-def importer(user: User, elsewhere: User) -> User:
-    """A machine that ran the program once, and then imported all of its pipelines."""
+def with_imported(user: User, elsewhere: User, before: int) -> User:
+    """Returns a machine that created so many pipelines, and then imported all that the program creates on another."""
     user.demo(COUNT)
     packs = user.directory / "demo.pylayer"
     assert user.pylayer("export", packs, "--app", "pipelines").returncode == 0
-    elsewhere.demo(1)
-    assert f"Imported: {COUNT - 1} pipelines" in elsewhere.pylayer("import", packs).stdout
+    if before:
+        elsewhere.demo(before)
+    assert f"Imported: {COUNT - before} pipelines" in elsewhere.pylayer("import", packs).stdout
     return elsewhere
+
+
+@pytest.fixture
+def importer(user: User, elsewhere: User) -> User:
+    """A machine that ran the program once, and then imported all of its pipelines."""
+    return with_imported(user, elsewhere, 1)
 
 
 def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
@@ -198,6 +204,15 @@ def test_imported_pipelines_are_recorded(importer: User, runs: list[int]) -> Non
         importer.demo(count)
     assert importer.json("stats", "--last")["programs"][0]["compiled"] == 0
     assert recordings(importer) == "" and not list((importer.store / "state").glob("*.unrecorded"))
+    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)
+
+
+@ON_RADV
+def test_imported_before_the_first_run(user: User, elsewhere: User) -> None:
+    """The first run on a machine that imported the pipelines records what it creates, and the next ones the rest."""
+    importer = with_imported(user, elsewhere, 0)
+    for count in (2, COUNT):
+        importer.demo(count)
     assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)
 
 
