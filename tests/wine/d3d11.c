@@ -2,8 +2,9 @@
  *
  *   d3d11.exe COUNT
  *
- * COUNT triangles, each with a pixel shader of its own. Then it prints "ready" and returns 0. Without a device it says so and
- * exits with 2. */
+ * COUNT triangles, each with a pixel shader of its own. It waits ten seconds, in which DXVK compiles pipelines in the
+ * background: a driver without hardware never says that something is drawn. Then it prints "ready" and returns 0. Without a
+ * device it says so and exits with 2. */
 #define COBJMACROS
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,7 @@ int main(int argc, char **argv)
     ID3D11DeviceContext_VSSetShader(context, shader, NULL, 0);
     for (int i = 0, count = argc > 1 ? atoi(argv[1]) : 1; i < count; i++)
         draw(i);
+    Sleep(10000);
     printf("ready\n");
     fflush(stdout);
     ID3D11DeviceContext_Release(context);
