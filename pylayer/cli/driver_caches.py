@@ -10,9 +10,8 @@ from .output import Failure, human_bytes, usual_mode
 
 #: What drivers find their caches by, and what is part of the keys in them. Names that end in _ begin others.
 VARIABLES = (
-    "HOME", "XDG_CACHE_HOME", "XDG_DATA_DIRS", "VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "VK_ICD_FILENAMES",
-    "MESA_", "RADV_", "ACO_", "AMD_", "NVK_", "NAK_", "NIR_", "ANV_", "INTEL_", "TU_", "HK_", "AGX_", "LP_", "GALLIVM_",
-    "__GL_", "__NV_", "DRI_PRIME",
+    "HOME", "DRI_PRIME", "XDG_", "VK_", "MESA_", "RADV_", "ACO_", "AMD_", "NVK_", "NAK_", "NIR_", "ANV_", "INTEL_",
+    "TU_", "HK_", "AGX_", "LP_", "GALLIVM_", "__GL_", "__NV_",
 )  # fmt: skip
 #: Where Steam's libraries are, below HOME.
 STEAM = (".local/share/Steam", ".steam/steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")

@@ -8,6 +8,7 @@ All that happens in processes of the replayer, which run under the program's nam
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -284,7 +285,10 @@ def warm(
         raise WrongUse("--cache-dir, --steam, --like and --database exclude each other; give one of them")
     store = require_store()
     require_replayer()
-    with room(store, "nothing was warmed") as scratch:
+    works: list[Warming] = []
+    variables: list[str] = []
+    place = room(store, "nothing was warmed") if states.programs(store.root) else contextlib.nullcontext("")
+    with place as scratch:
         environment: Mapping[str, str] = os.environ
         if like is not None:
             environment = driver_caches.of_process(like)
@@ -295,7 +299,8 @@ def warm(
         elif database is not None:
             environment = driver_caches.of_database(os.path.join(scratch, "driver"))
         works = warm_all(store, programs, environment, scratch, as_json)
-        variables = driver_caches.take_database(scratch, database) if database is not None and works else []
+        if database is not None and works:
+            variables = driver_caches.take_database(scratch, database)
     if as_json:
         found = [_as_json(work) for work in works]
         print_json({"store": store.root, "warmed": found, "variables": variables})

@@ -151,8 +151,7 @@ static bool fit_features(const Object *object, VkPhysicalDevice physical, bool l
 /* Enables pipelineCreationCacheControl, so that pipelines can be looked up. No driver compiles by it, and the layer
  * enables it, too. In a structure of the program's fit_features masks it. Otherwise returns a structure for the chain, or
  * NULL if the driver lacks it. */
-static VkPhysicalDevicePipelineCreationCacheControlFeatures *add_cache_control(VkPhysicalDevice physical,
-                                                                               VkDeviceCreateInfo *info)
+static VkBaseOutStructure *add_cache_control(VkPhysicalDevice physical, VkDeviceCreateInfo *info)
 {
     static VkPhysicalDevicePipelineCreationCacheControlFeatures own = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES};
@@ -169,7 +168,19 @@ static VkPhysicalDevicePipelineCreationCacheControlFeatures *add_cache_control(V
     PFN_vkGetPhysicalDeviceFeatures2 ask = INSTANCE_FUNCTION(vkGetPhysicalDeviceFeatures2);
     if (ask)
         ask(physical, &features);
-    return own.pipelineCreationCacheControl ? &own : NULL;
+    return own.pipelineCreationCacheControl ? (VkBaseOutStructure *)&own : NULL;
+}
+
+/* Creates the device with one more structure, which is not in the image and may be NULL. */
+static VkResult create_with(VkPhysicalDevice physical, const VkDeviceCreateInfo *info, VkBaseOutStructure *more,
+                            VkDevice *device)
+{
+    VkDeviceCreateInfo whole = *info;
+    if (more) {
+        more->pNext = (VkBaseOutStructure *)info->pNext;
+        whole.pNext = more;
+    }
+    return INSTANCE_FUNCTION(vkCreateDevice)(physical, &whole, NULL, device);
 }
 
 VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *device)
@@ -183,16 +194,11 @@ VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *d
     info->queueCreateInfoCount = 1;
     info->pQueueCreateInfos = &queue;
     shorten(object);
-    VkPhysicalDevicePipelineCreationCacheControlFeatures *control = add_cache_control(physical, info);
+    VkBaseOutStructure *control = add_cache_control(physical, info);
     fit_features(object, physical, false);
-    PFN_vkCreateDevice create = INSTANCE_FUNCTION(vkCreateDevice);
-    if (control) {
-        control->pNext = (void *)info->pNext;
-        info->pNext = control;
-    }
-    VkResult result = create(physical, info, NULL, device);
+    VkResult result = create_with(physical, info, control, device);
     /* Mesa refuses features of structures that it knows by name alone. */
     if (result == VK_ERROR_FEATURE_NOT_PRESENT && fit_features(object, physical, true))
-        result = create(physical, info, NULL, device);
+        result = create_with(physical, info, control, device);
     return result;
 }

@@ -33,6 +33,7 @@ policy check
 policy explain
 prewarm --for pipelines PLACE/good.pylayer
 rebuild
+warm
 report
 report --html PLACE/page.html
 rm --all --yes
@@ -94,7 +95,7 @@ def test_one_clear_line(user: User, place: Path, disk: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-LOOKS = ("doctor", "doctor pipelines", "ls", "rebuild", "report", "rm --all --yes", "stats", "trim")
+LOOKS = ("doctor", "doctor pipelines", "ls", "rebuild", "report", "rm --all --yes", "stats", "trim", "warm")
 
 
 @pytest.mark.parametrize("words", LOOKS)

@@ -118,6 +118,7 @@ COMMANDS = (
     "ls",
     "policy explain game",
     "doctor",
+    "warm",
 )
 
 

@@ -65,7 +65,7 @@ TARGETS = {
     "more": STORED,
     "binaries": STORED,
     "strict own cache": ("attest", "attest record", "cache"),
-    "strict own binaries": ("binaries", "binaries record", "archive"),
+    "strict own binaries": ("attest", "attest record", "archive"),
 }
 
 
