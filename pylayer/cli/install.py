@@ -12,7 +12,7 @@ from .. import LAYER_NAME
 from ..common.files import replace_file
 from . import installed, layer_files, units
 from .installed import EXPLICIT, IMPLICIT
-from .output import Failure
+from .output import Failure, json_option, print_json
 
 UNDO = ("pylayer uninstall", "pylayer uninstall --system")
 
@@ -52,7 +52,8 @@ def _write(path: Path, kind: str, system: bool) -> None:
 @click.option(
     "--rebuild-when-idle", "rebuilds", is_flag=True, help="Also run pylayer rebuild every day, by a timer of systemd."
 )
-def install(implicit: bool, system: bool, rebuilds: bool) -> None:
+@json_option
+def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None:
     """Register the layer where it is, for this user.
 
     This writes manifests, which tell the loader where the layer is. They lead to the environment that this command runs
@@ -86,6 +87,9 @@ def install(implicit: bool, system: bool, rebuilds: bool) -> None:
         instead = "run this command as root" if system else "pylayer run works without it"
         where = error.filename2 or error.filename or base
         raise Failure(f"{where} cannot be written ({error.strerror or error}); {instead}") from error
+    if as_json:
+        print_json({"kind": kind, "written": [str(path) for path in (*paths, *timer)]})
+        return
     for path in (*paths, *timer):
         click.echo(f"Installed: {path}")
     if timer:

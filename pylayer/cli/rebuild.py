@@ -15,7 +15,18 @@ from ..store import state as states
 from ..store.store import Refused, Store
 from ..values import DeviceFacts
 from .devices import described
-from .output import EXIT_PROBLEM, Failure, console, human_time, plural, print_table, printable, progress
+from .output import (
+    EXIT_PROBLEM,
+    Failure,
+    console,
+    human_time,
+    json_option,
+    plural,
+    print_json,
+    print_table,
+    printable,
+    progress,
+)
 from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
 from .selection import NAMES, Names, require_store, with_recordings
 
@@ -144,6 +155,27 @@ def _print(works: list[Rebuild]) -> None:
             print_table(console(), {"#not rebuilt": "number", "why": "why"}, rows)
 
 
+def _as_json(root: str, works: list[Rebuild]) -> dict[str, Any]:
+    rebuilds = [
+        {
+            "program": work.recipient[1],
+            "program_id": f"{work.recipient[0]:016x}",
+            "device": work.facts.device_name,
+            "driver": work.facts.driver_name,
+            "driver_info": work.facts.driver_info,
+            "wanted": len(work.wanted),
+            "rebuilt": work.rebuilt,
+            "without_data": work.without_data,
+            "without_recording": work.without_recording,
+            "not_rebuilt": dict(work.failures),
+            "not_tried": dict(work.earlier),
+            "not_recorded": dict(work.unrecorded),
+        }
+        for work in works
+    ]
+    return {"store": root, "rebuilds": rebuilds}
+
+
 def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]:
     names = Names(store.root)
     chosen = with_recordings(store, names, program)
@@ -167,7 +199,8 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
 )
 @click.option("--all", "everything", is_flag=True, help="Also try what failed before on this driver.")
 @click.option("--warm", "warms", is_flag=True, help="Then fill the driver's own disk cache (pylayer warm).")
-def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool, warms: bool) -> None:
+@json_option
+def rebuild(program: str | None, jobs: int | None, timeout: int, everything: bool, warms: bool, as_json: bool) -> None:
     """Compile pipelines for this machine's drivers, from what programs asked for with another driver or card.
 
     This needs the recorded state of programs: what they asked for when they created pipelines. It creates the pipelines
@@ -188,14 +221,19 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
     except KeyboardInterrupt:
         _print(works)
         raise
-    _print(works)
-    if not works:
+    if as_json:
+        print_json(_as_json(store.root, works))
+    elif works:
+        _print(works)
+    else:
         click.echo("Nothing to rebuild: no state of a program is recorded.")
     cold = False
     if warms:
         from .warm import warm_all
 
         with room(store, "nothing was warmed") as scratch:
-            cold = not all(one.is_done for one in warm_all(store, (program,) if program else (), os.environ, scratch))
+            cold = not all(
+                one.is_done for one in warm_all(store, (program,) if program else (), os.environ, scratch, as_json)
+            )
     if cold or any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -15,7 +15,19 @@ from ..common.settings import top_setting
 from ..store.store import Refused
 from .devices import is_of, present_facts
 from .key import read_key
-from .output import Failure, WrongUse, files, human_bytes, plural, printable, progress, reason, usual_mode
+from .output import (
+    Failure,
+    WrongUse,
+    files,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+    reason,
+    usual_mode,
+)
 from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 
@@ -64,7 +76,10 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
 @click.option(
     "--recordings", is_flag=True, help="Instead, what the program asked for, with its shaders (pylayer rebuild)."
 )
-def export_command(file: str, app: str, identity: str | None, sign: str | None, recordings: bool) -> None:
+@json_option
+def export_command(
+    file: str, app: str, identity: str | None, sign: str | None, recordings: bool, as_json: bool
+) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It holds
@@ -88,7 +103,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     final = os.path.abspath(file)
     path = f"{final}.{unique_name()}{TEMPORARY}"  # a file with its final name is always complete and signed
     try:
-        lines = _export(store, app, identity, recordings, path)
+        count, lines = _export(store, app, identity, recordings, path)
         if not os.path.lexists(path):
             raise Failure(f"{file} was not written: {lines[0]}")
         signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
@@ -101,12 +116,20 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         remove(path)
     what, *more = lines
     into = f"into {final}, {human_bytes(os.stat(file).st_size)}"
-    click.echo("\n  ".join([f"Exported: {what}", into, *signed, *more]))
+    _tell("Exported", final, count, [what, into, *signed, *more], as_json)
 
 
-def _export(store: Store, app: str, identity: str | None, recordings: bool, path: str) -> list[str]:
-    """Exports what the store has of a program under one identity, or its recordings. Returns what to say of it, or why
-    nothing was exported. Raises Failure and OSError."""
+def _tell(done: str, file: str, count: int, lines: list[str], as_json: bool) -> None:
+    """Prints what was done with a file and so many pipelines."""
+    if as_json:
+        print_json({"file": file, "pipelines": count, "text": lines})
+    else:
+        click.echo("\n  ".join([f"{done}: {lines[0]}", *lines[1:]]))
+
+
+def _export(store: Store, app: str, identity: str | None, recordings: bool, path: str) -> tuple[int, list[str]]:
+    """Exports what the store has of a program under one identity, or its recordings. Returns how many pipelines were
+    exported, and what to say of them; or why none were. Raises Failure and OSError."""
     names = Names(store.root)
     if recordings:
         found, size = NO_IDENTITY, None
@@ -125,14 +148,14 @@ def _export(store: Store, app: str, identity: str | None, recordings: bool, path
     result = export.result
     suspects = f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
     if not result.paths:
-        return [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
+        return 0, [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
     what = f"{plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}"
     lines = [f"the recordings of {what}"] if recordings else [what, f"for {names.target(found, found.name)}"]
     if result.suspects:
         lines.append(f"without {suspects}")
     if result.damage:
         lines.append(f"without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
-    return lines
+    return result.pipelines, lines
 
 
 @click.command("import")
@@ -143,7 +166,8 @@ def _export(store: Store, app: str, identity: str | None, recordings: bool, path
     metavar="NAME",
     help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
-def import_command(file: str, app: str | None) -> None:
+@json_option
+def import_command(file: str, app: str | None, as_json: bool) -> None:
     """Import pipelines or recordings that pylayer export wrote on another machine.
 
     Before anything is stored, every record is verified, and each pipeline's header must name the device and driver that
@@ -168,7 +192,7 @@ def import_command(file: str, app: str | None) -> None:
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     try:
         with verified(os.path.realpath(file), *_trust()) as (content, signature):
-            lines = _import(store, content, recipient)
+            count, lines = _import(store, content, recipient)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
@@ -179,11 +203,12 @@ def import_command(file: str, app: str | None) -> None:
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         signed = [f"signed by {name}"]
-    click.echo("\n  ".join([f"Imported: {what}", *given, *signed, *more]))
+    _tell("Imported", os.path.realpath(file), count, [what, *given, *signed, *more], as_json)
 
 
-def _import(store: Store, content: str, recipient: tuple[int, str] | None) -> list[str]:
-    """Imports a file. Returns what to say of it. Raises Failure, Refused and OSError."""
+def _import(store: Store, content: str, recipient: tuple[int, str] | None) -> tuple[int, list[str]]:
+    """Imports a file. Returns how many pipelines were new, and what to say of them. Raises Failure, Refused and
+    OSError."""
     work = store.import_from(content, recipient)
     with progress("importing", os.stat(content).st_size) as advance:
         for amount in work.steps(store.root):
@@ -192,10 +217,10 @@ def _import(store: Store, content: str, recipient: tuple[int, str] | None) -> li
     known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
     what, of = plural(result.pipelines, "pipeline"), f"of {printable(', '.join(result.programs.values()))}"
     if not work.identity.fields:
-        return [f"the recordings of {what} {of}{known}", "pylayer rebuild compiles them"]
+        return result.pipelines, [f"the recordings of {what} {of}{known}", "pylayer rebuild compiles them"]
     device, driver = names.device_and_driver(work.identity, work.identity.name)
     device = names.recorded(work.identity.name)[0] or printable(work.device) or device
-    return [f"{what}{known}", of, f"for {device}, {driver}; identity {work.identity.name}"]
+    return result.pipelines, [f"{what}{known}", of, f"for {device}, {driver}; identity {work.identity.name}"]
 
 
 def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:

@@ -197,7 +197,8 @@ static VkResult create(const Object *object, uint64_t *handle)
  * flags. */
 static void only_look_up(const Object *object)
 {
-    VkComputePipelineCreateInfo *info = (VkComputePipelineCreateInfo *)object->image; /* flags are at one place in all */
+    VkComputePipelineCreateInfo *info =
+        (VkComputePipelineCreateInfo *)object->image; /* flags are at one place in all */
     info->flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
     for (const VkBaseInStructure *each = info->pNext; each; each = each->pNext)
         if (each->sType == VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR)

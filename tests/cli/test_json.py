@@ -26,8 +26,8 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that become another program, or that do something and answer nothing: they have an exit status.
-WITHOUT = {"export", "fleet", "fleet publish", "fleet pull", "import", "install", "key", "off", "policy"}
-WITHOUT |= {"policy check", "prewarm", "rebuild", "rm", "run", "trim", "uninstall"}
+WITHOUT = {"fleet", "fleet publish", "fleet pull", "key", "off", "policy"}
+WITHOUT |= {"policy check", "prewarm", "rm", "run", "trim", "uninstall"}
 
 
 def test_every_command_has_json() -> None:
@@ -116,6 +116,10 @@ COMMANDS = (
     "report pipelines",
     "ls --verify",
     "ls",
+    "rebuild",
+    "export pipelines.pylayer --app pipelines",
+    "import pipelines.pylayer",
+    "install",
     "policy explain game",
     "doctor",
     "warm",
