@@ -298,7 +298,7 @@ def test_summary_of_an_excluded_program(user: User) -> None:
         ("steam", {}, "the built-in skip rule executable: steam excludes steam"),
         ("flatpak", {}, "flatpak starts programs in a container"),
         ("setuid", {}, "setuid has elevated privileges"),
-        ("launcher", {}, "launcher has ended, and what it started still runs: sleep (pid "),
+        ("launcher", {}, "launcher has ended, and what it started still runs: "),
     ],
 )
 def test_summary_says_why(user: User, words: str, environment: dict[str, str], says: str) -> None:
