@@ -63,13 +63,13 @@ class Source(Reader):
 class Planned:
     """A record that the new file will hold."""
 
-    __slots__ = ("cells", "digest", "flags", "last_used", "magic", "offset", "size", "source")
+    __slots__ = ("cells", "create_ns", "digest", "flags", "last_used", "magic", "offset", "size", "source")
 
     def __init__(self, source: Source, offset: int, record: Record) -> None:
         self.source = source
         self.offset = offset
         self.magic, self.digest, self.size, self.flags = record.magic, record.digest, record.size, record.flags
-        self.cells, self.last_used = record.cells, record.last_used
+        self.cells, self.create_ns, self.last_used = record.cells, record.create_ns, record.last_used
 
     @property
     def fingerprints(self) -> tuple[int, ...]:
@@ -228,8 +228,11 @@ class Fold:
                         whole = format.record_size(record.size)
                         source.damage.append(Damage(source.path, "impossible", place, whole, wrong))
                     else:
-                        known = self._plan.setdefault(record.name, Planned(source, place, record))
-                        known.last_used = max(known.last_used, record.last_used)
+                        new = Planned(source, place, record)
+                        known = self._plan.setdefault(record.name, new)
+                        known.last_used = new.last_used = max(known.last_used, new.last_used)
+                        if new.create_ns > known.create_ns:
+                            self._plan[record.name] = new
             yield
         source.is_read = True
 

@@ -29,8 +29,9 @@ from pylayer.values import Recorded
 PROGRAM = 7
 
 
-def put(root: Path, numbers: Iterator[int] | range, size: int = 64, when: int = 100) -> str:
-    """Writes a file with the state of pipelines that share a layout and have a module each."""
+def put(root: Path, numbers: Iterator[int] | range, size: int = 64, when: int = 100, wait_ns: int = 1000) -> str:
+    """Writes the state of pipelines that share a layout and have a module each. ``wait_ns``: how much longer
+    each held the program up than the one before."""
     journal = state.writer(str(root), PROGRAM, "a program")
     roots = [recorded.object_of(bytes(96), kind) for kind in (1, 2, 6)]
     instance, device, layout = (xxhash.xxh3_128_digest(data) for data in roots)
@@ -41,7 +42,7 @@ def put(root: Path, numbers: Iterator[int] | range, size: int = 64, when: int = 
         key = xxhash.xxh3_128_digest(pipeline), device, instance, number + 1
         for data in (*roots, module, pipeline):
             journal.append(state.object_parts(data))
-        created = Created(state.CREATED.pack(*key), number * 1000, when + number // 10)
+        created = Created(state.CREATED.pack(*key), number * wait_ns, when + number // 10)
         journal.append(state.created_parts(created))
     assert journal.path is not None
     return journal.path
@@ -94,6 +95,16 @@ def test_fold(tmp_path: Path) -> None:
     assert not mark.exists()
     fold(tmp_path)
     assert state.read(str(tmp_path), PROGRAM).paths == after.paths
+
+
+def test_longest_wait(tmp_path: Path) -> None:
+    """Of what several runs recorded of a pipeline, a fold keeps the longest wait and the last use."""
+    for when, wait_ns in ((100, 5), (300, 9), (200, 7)):
+        put(tmp_path, range(1, 3), when=when, wait_ns=wait_ns)
+    before = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
+    fold(tmp_path)
+    after = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
+    assert before == after == {(9, 300), (18, 300)}
 
 
 def test_limit(tmp_path: Path) -> None:
