@@ -221,14 +221,15 @@ def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str,
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)
     chosen = {number for name in programs or (None,) for number in with_recordings(store, names, name)}
-    present, why = present_facts(without_layer(environment))
+    environment = without_layer(environment)
+    present, why = present_facts(environment)
     if why:
         raise Failure(f"nothing was warmed: {why}")
     found = []
     for program in sorted(chosen):
         state = states.read(store.root, program)
         for facts in present:
-            work = Warming(state, facts, names.of(program), without_layer(environment))
+            work = Warming(state, facts, names.of(program), environment)
             work.read([store.root, system_store_root()])
             if work.pieces or work.binaries:
                 found.append(work)
@@ -273,8 +274,8 @@ def warm(
 ) -> None:
     """Give what is stored to the driver's own disk cache, for programs that run without the layer.
 
-    The driver then finds these pipelines by itself, until it drops them or changes. After a driver update, run pylayer
-    rebuild first. The layer verifies what it stored whenever it is used. No driver does that with its cache.
+    The driver then finds these pipelines by itself, until it drops them or is updated. After an update, run pylayer
+    rebuild first. Unlike the layer, drivers hardly verify what their caches give them.
 
     \b
     Example:
