@@ -1,5 +1,6 @@
 """Write what the layer has of Vulkan's registry: all structures that decide what a pipeline becomes, with their members
-and the commands that use a VkPipelineCache (layer/vulkan/registry.inc, registry.h).
+and the commands that use a VkPipelineCache (layer/vulkan/registry.inc, registry.h), and declarations that older headers
+lack (vk_compat.h).
 
 tests/registry/fetch.sh brings the newest registry that Debian has, and prints how to run this over it. The results are
 committed, so that building needs no newer headers than those of the oldest system.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from registry_compat import Compat
 from registry_members import Members
 from registry_rules import FACTS
 
@@ -38,7 +40,8 @@ ROOTS = (
 )
 #: Of these, whose chain nobody visits: an instance is recorded without it.
 WITHOUT_CHAIN = ("VkInstanceCreateInfo",)
-#: Where C begins a walk (walk.h), with its names: those of objects are their kinds (layer/state/object.h).
+#: Where C begins a walk (walk.h), with its names: those of objects are their kinds, in the order of their numbers
+#: (layer/state/object.h).
 NAMED = {
     "VkInstanceCreateInfo": "INSTANCE",
     "VkDeviceCreateInfo": "DEVICE",
@@ -54,6 +57,10 @@ NAMED = {
     "VkRayTracingPipelineCreateInfoKHR": "RAY_TRACING",
     "VkPipelineShaderStageCreateInfo": "STAGE",
 }
+#: Of these, what is no object.
+NO_OBJECT = ("STAGE",)
+#: Of the others, whose commands have hooks of their own.
+HOOKED_APART = ("INSTANCE", "DEVICE", "SHADER_MODULE", "GRAPHICS", "COMPUTE", "RAY_TRACING")
 #: The dynamic states that C asks for. Others may share a bit.
 ASKED = ("RASTERIZER_DISCARD_ENABLE",)
 
@@ -273,6 +280,20 @@ class Registry:
                 found.append(name)
         return sorted(set(found))
 
+    def creators(self, structure: str) -> list[xml.Element]:
+        """The commands that make something of a structure, the first one first."""
+        found = []
+        for command in self.root.iterfind("commands/command"):
+            takes = any(type_of(one) == structure for one in command.iterfind("param") if is_vulkans(one))
+            if takes and is_vulkans(command) and command.findtext("proto/name", "").startswith("vkCreate"):
+                found.append(command)
+        return found
+
+    def aliases(self, command: str) -> list[str]:
+        """The other names of a command."""
+        commands = self.root.iterfind("commands/command")
+        return [one.attrib["name"] for one in commands if one.get("alias") == command and is_vulkans(one)]
+
 
 def origin(registry: Registry, package: str) -> str:
     """The first line of what is written."""
@@ -288,6 +309,41 @@ def table(registry: Registry, package: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def macro(name: str, rows: list[str]) -> list[str]:
+    """The lines of a macro that has many."""
+    return [f"#define {name} \\", *(f"    {row} \\" for row in rows[:-1]), f"    {rows[-1]}", ""]
+
+
+def member_name(command: str) -> str:
+    """How a struct names the pointer to a command: create_render_pass2_khr."""
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", command.removeprefix("vk"))
+    return words.lower()
+
+
+def objects(registry: Registry) -> list[str]:
+    """What the layer records (layer/state/object.h), and the hooks of commands that make it (layer/hooks/state.c)."""
+    kinds, hooks = [], []
+    for structure, kind in NAMED.items():
+        if kind in NO_OBJECT:
+            continue
+        (creator,) = registry.creators(structure)
+        command = creator.findtext("proto/name", "")
+        made = [type_of(one) for one in creator.iterfind("param") if is_vulkans(one)][-1]
+        type = registry.structure(structure).name_of_type.removeprefix("VK_STRUCTURE_TYPE_")  # type: ignore[union-attr]
+        object = registry.types[made].attrib["objtypeenum"].removeprefix("VK_OBJECT_TYPE_")
+        both = "NULL, NULL" if kind in ("INSTANCE", "DEVICE") else f'"{command}", "vkDestroy{made[2:]}"'
+        kinds.append(f"KIND({kind}, {type}, {structure}, {object}, {both})")
+        for name in [command, *registry.aliases(command)] if kind not in HOOKED_APART else []:
+            hooks.append(f"HOOK(WITH, {member_name(name)}, {name[2:]}, {kind}, {structure}, {made})")
+    return [
+        "/* What an object is of: its kind's name, the structure's type and name, what a command makes of it, that",
+        " * command, and the one that destroys it. */",
+        *macro("STATE_KINDS(KIND)", kinds),
+        "/* The commands that make those that have no hook of their own. WITH: is passed on. */",
+        *macro("STATE_COMMANDS(HOOK, WITH)", hooks),
+    ]
+
+
 def names(registry: Registry, package: str) -> str:
     """registry.h"""
     members = Members(registry)
@@ -295,7 +351,8 @@ def names(registry: Registry, package: str) -> str:
     width = max(map(len, facts))
     lines = [
         origin(registry, package),
-        "/* registry.h - names of registry.inc: structures, what is known of a pipeline, dynamic states. */",
+        "/* registry.h - names of registry.inc: structures, facts of pipelines, dynamic states; kinds of objects. */",
+        "/* clang-format off */",
         "#ifndef PYLAYER_REGISTRY_H",
         "#define PYLAYER_REGISTRY_H",
         "",
@@ -312,12 +369,19 @@ def names(registry: Registry, package: str) -> str:
         "};",
         "",
         *(f"#define DYNAMIC_{state} (1ull << {members.bits[state]})" for state in ASKED),
+        "",
+        *objects(registry),
     ]
-    return "\n".join([*lines, "", "#endif", ""])
+    return "\n".join([*lines, "#endif", ""])
+
+
+def compat(registry: Registry, package: str) -> str:
+    """vk_compat.h"""
+    return "\n".join([origin(registry, package), *Compat(registry).lines(), ""])
 
 
 #: What is written, and by what.
-FILES = {"registry.inc": table, "registry.h": names}
+FILES = {"registry.inc": table, "registry.h": names, "vk_compat.h": compat}
 
 
 def main() -> None:

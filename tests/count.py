@@ -25,7 +25,8 @@ from pylayer.cli.main import command
 from pylayer.common import file_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
-GENERATED = ("shim/layer/vulkan/registry.inc",)
+#: Written by shim/generate_registry.py.
+GENERATED = tuple(f"shim/layer/vulkan/{name}" for name in ("registry.inc", "registry.h", "vk_compat.h"))
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 LONG_FUNCTION = 40
 #: Options that every command has.

@@ -45,8 +45,8 @@ FLOORS = (
     "instance",
     "loader",
 )
-#: All but process/ stand on base.h, which needs what the system's vulkan.h lacks.
-BASE, LOWEST = "base.h", "vulkan/vk_compat.h"
+#: All but process/ stand on base.h, which needs what the system's vulkan.h lacks. The lowest have declarations alone.
+BASE, LOWEST = "base.h", ("vulkan/vk_compat.h", "vulkan/registry.h")
 
 
 def modules() -> dict[str, Path]:
@@ -89,7 +89,7 @@ def layer() -> dict[str, str]:
 
 def height(path: str) -> float:
     """Returns the number of a file's floor."""
-    return {LOWEST: -1, BASE: 0.5}.get(path) or FLOORS.index(path.split("/")[0])
+    return {**dict.fromkeys(LOWEST, -1), BASE: 0.5}.get(path) or FLOORS.index(path.split("/")[0])
 
 
 def uses(texts: dict[str, str]) -> dict[tuple[str, str], set[str]]:

@@ -8,6 +8,8 @@
 #ifndef PYLAYER_DEVICE_COMMANDS_H
 #define PYLAYER_DEVICE_COMMANDS_H
 
+#include "vulkan/registry.h"
+
 enum CommandGroup {
     COMMANDS_DEVICE,    /* hooked on every device */
     COMMANDS_CACHES,    /* hooked if the carrier keeps pipelines, or the program's caches are checked */
@@ -42,14 +44,7 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(PIPELINES, destroy_deferred_operation, PFN_vkDestroyDeferredOperationKHR, DestroyDeferredOperationKHR)      \
     HOOKED(PIPELINES, create_shader_module, PFN_vkCreateShaderModule, CreateShaderModule)                              \
     HOOKED(PIPELINES, destroy_shader_module, PFN_vkDestroyShaderModule, DestroyShaderModule)                           \
-    HOOKED(STATE, create_sampler, PFN_vkCreateSampler, CreateSampler)                                                  \
-    HOOKED(STATE, create_ycbcr_conversion, PFN_vkCreateSamplerYcbcrConversion, CreateSamplerYcbcrConversion)           \
-    HOOKED(STATE, create_ycbcr_conversion_khr, PFN_vkCreateSamplerYcbcrConversion, CreateSamplerYcbcrConversionKHR)    \
-    HOOKED(STATE, create_set_layout, PFN_vkCreateDescriptorSetLayout, CreateDescriptorSetLayout)                       \
-    HOOKED(STATE, create_pipeline_layout, PFN_vkCreatePipelineLayout, CreatePipelineLayout)                            \
-    HOOKED(STATE, create_render_pass, PFN_vkCreateRenderPass, CreateRenderPass)                                        \
-    HOOKED(STATE, create_render_pass_2, PFN_vkCreateRenderPass2, CreateRenderPass2)                                    \
-    HOOKED(STATE, create_render_pass_2_khr, PFN_vkCreateRenderPass2, CreateRenderPass2KHR)                             \
+    STATE_COMMANDS(STATE_HOOK, HOOKED)                                                                                 \
     HOOKED(NAMES, set_object_name, PFN_vkSetDebugUtilsObjectNameEXT, SetDebugUtilsObjectNameEXT)                       \
     HOOKED(FRAMES, create_swapchain, PFN_vkCreateSwapchainKHR, CreateSwapchainKHR)                                     \
     HOOKED(FRAMES, destroy_swapchain, PFN_vkDestroySwapchainKHR, DestroySwapchainKHR)                                  \
@@ -69,6 +64,9 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)
 #define UNKNOWN_PIPELINES_DEFERRED(HOOKED)                                                                             \
     HOOKED(CACHES, create_data_graph_pipelines, CreateUnknownPipelinesDeferred, CreateDataGraphPipelinesARM)
+
+/* The rows of registry.h. */
+#define STATE_HOOK(HOOKED, member, name, kind, Info, Made) HOOKED(STATE, member, PFN_vk##name, name)
 
 #define DECLARE_HOOK(group, member, type, name) extern __typeof__(*(type)NULL) layer_##name;
 #define DECLARE_NOTHING(group, member, type, name)

@@ -4,35 +4,10 @@
 
 #include <stdint.h>
 
+#include "../vulkan/registry.h"
+
 #define OBJECT_MAGIC 0x54535950u
 #define OBJECT_VERSION 1
-
-// clang-format off
-/* What an object is of: its kind's name, the structure's type and name, what a command makes of it, that command, and
- * the one that destroys it. */
-#define STATE_KINDS(KIND)                                                                                              \
-    KIND(INSTANCE, INSTANCE_CREATE_INFO, VkInstanceCreateInfo, INSTANCE, NULL, NULL)                                   \
-    KIND(DEVICE, DEVICE_CREATE_INFO, VkDeviceCreateInfo, DEVICE, NULL, NULL)                                           \
-    KIND(SAMPLER, SAMPLER_CREATE_INFO, VkSamplerCreateInfo, SAMPLER, "vkCreateSampler", "vkDestroySampler")            \
-    KIND(YCBCR_CONVERSION, SAMPLER_YCBCR_CONVERSION_CREATE_INFO, VkSamplerYcbcrConversionCreateInfo,                   \
-         SAMPLER_YCBCR_CONVERSION, "vkCreateSamplerYcbcrConversion", "vkDestroySamplerYcbcrConversion")                \
-    KIND(SET_LAYOUT, DESCRIPTOR_SET_LAYOUT_CREATE_INFO, VkDescriptorSetLayoutCreateInfo, DESCRIPTOR_SET_LAYOUT,        \
-         "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout")                                                \
-    KIND(PIPELINE_LAYOUT, PIPELINE_LAYOUT_CREATE_INFO, VkPipelineLayoutCreateInfo, PIPELINE_LAYOUT,                    \
-         "vkCreatePipelineLayout", "vkDestroyPipelineLayout")                                                          \
-    KIND(RENDER_PASS, RENDER_PASS_CREATE_INFO, VkRenderPassCreateInfo, RENDER_PASS, "vkCreateRenderPass",              \
-         "vkDestroyRenderPass")                                                                                        \
-    KIND(RENDER_PASS_2, RENDER_PASS_CREATE_INFO_2, VkRenderPassCreateInfo2, RENDER_PASS, "vkCreateRenderPass2",        \
-         "vkDestroyRenderPass")                                                                                        \
-    KIND(SHADER_MODULE, SHADER_MODULE_CREATE_INFO, VkShaderModuleCreateInfo, SHADER_MODULE, "vkCreateShaderModule",    \
-         "vkDestroyShaderModule")                                                                                      \
-    KIND(GRAPHICS, GRAPHICS_PIPELINE_CREATE_INFO, VkGraphicsPipelineCreateInfo, PIPELINE, "vkCreateGraphicsPipelines", \
-         "vkDestroyPipeline")                                                                                          \
-    KIND(COMPUTE, COMPUTE_PIPELINE_CREATE_INFO, VkComputePipelineCreateInfo, PIPELINE, "vkCreateComputePipelines",     \
-         "vkDestroyPipeline")                                                                                          \
-    KIND(RAY_TRACING, RAY_TRACING_PIPELINE_CREATE_INFO_KHR, VkRayTracingPipelineCreateInfoKHR, PIPELINE,               \
-         "vkCreateRayTracingPipelinesKHR", "vkDestroyPipeline")
-// clang-format on
 
 #define STATE_NAME(kind, type, structure, makes, create, destroy) STATE_##kind,
 enum StateKind { STATE_NONE, STATE_KINDS(STATE_NAME) STATE_KIND_COUNT };

@@ -1,5 +1,6 @@
 /* Written by shim/generate_registry.py from the vk.xml (1.4.363) of libvulkan-dev 1.4.363.0-1. */
-/* registry.h - names of registry.inc: structures, what is known of a pipeline, dynamic states. */
+/* registry.h - names of registry.inc: structures, facts of pipelines, dynamic states; kinds of objects. */
+/* clang-format off */
 #ifndef PYLAYER_REGISTRY_H
 #define PYLAYER_REGISTRY_H
 
@@ -43,5 +44,32 @@ enum Fact {
 };
 
 #define DYNAMIC_RASTERIZER_DISCARD_ENABLE (1ull << 36)
+
+/* What an object is of: its kind's name, the structure's type and name, what a command makes of it, that
+ * command, and the one that destroys it. */
+#define STATE_KINDS(KIND) \
+    KIND(INSTANCE, INSTANCE_CREATE_INFO, VkInstanceCreateInfo, INSTANCE, NULL, NULL) \
+    KIND(DEVICE, DEVICE_CREATE_INFO, VkDeviceCreateInfo, DEVICE, NULL, NULL) \
+    KIND(SAMPLER, SAMPLER_CREATE_INFO, VkSamplerCreateInfo, SAMPLER, "vkCreateSampler", "vkDestroySampler") \
+    KIND(YCBCR_CONVERSION, SAMPLER_YCBCR_CONVERSION_CREATE_INFO, VkSamplerYcbcrConversionCreateInfo, SAMPLER_YCBCR_CONVERSION, "vkCreateSamplerYcbcrConversion", "vkDestroySamplerYcbcrConversion") \
+    KIND(SET_LAYOUT, DESCRIPTOR_SET_LAYOUT_CREATE_INFO, VkDescriptorSetLayoutCreateInfo, DESCRIPTOR_SET_LAYOUT, "vkCreateDescriptorSetLayout", "vkDestroyDescriptorSetLayout") \
+    KIND(PIPELINE_LAYOUT, PIPELINE_LAYOUT_CREATE_INFO, VkPipelineLayoutCreateInfo, PIPELINE_LAYOUT, "vkCreatePipelineLayout", "vkDestroyPipelineLayout") \
+    KIND(RENDER_PASS, RENDER_PASS_CREATE_INFO, VkRenderPassCreateInfo, RENDER_PASS, "vkCreateRenderPass", "vkDestroyRenderPass") \
+    KIND(RENDER_PASS_2, RENDER_PASS_CREATE_INFO_2, VkRenderPassCreateInfo2, RENDER_PASS, "vkCreateRenderPass2", "vkDestroyRenderPass") \
+    KIND(SHADER_MODULE, SHADER_MODULE_CREATE_INFO, VkShaderModuleCreateInfo, SHADER_MODULE, "vkCreateShaderModule", "vkDestroyShaderModule") \
+    KIND(GRAPHICS, GRAPHICS_PIPELINE_CREATE_INFO, VkGraphicsPipelineCreateInfo, PIPELINE, "vkCreateGraphicsPipelines", "vkDestroyPipeline") \
+    KIND(COMPUTE, COMPUTE_PIPELINE_CREATE_INFO, VkComputePipelineCreateInfo, PIPELINE, "vkCreateComputePipelines", "vkDestroyPipeline") \
+    KIND(RAY_TRACING, RAY_TRACING_PIPELINE_CREATE_INFO_KHR, VkRayTracingPipelineCreateInfoKHR, PIPELINE, "vkCreateRayTracingPipelinesKHR", "vkDestroyPipeline")
+
+/* The commands that make those that have no hook of their own. WITH: is passed on. */
+#define STATE_COMMANDS(HOOK, WITH) \
+    HOOK(WITH, create_sampler, CreateSampler, SAMPLER, VkSamplerCreateInfo, VkSampler) \
+    HOOK(WITH, create_sampler_ycbcr_conversion, CreateSamplerYcbcrConversion, YCBCR_CONVERSION, VkSamplerYcbcrConversionCreateInfo, VkSamplerYcbcrConversion) \
+    HOOK(WITH, create_sampler_ycbcr_conversion_khr, CreateSamplerYcbcrConversionKHR, YCBCR_CONVERSION, VkSamplerYcbcrConversionCreateInfo, VkSamplerYcbcrConversion) \
+    HOOK(WITH, create_descriptor_set_layout, CreateDescriptorSetLayout, SET_LAYOUT, VkDescriptorSetLayoutCreateInfo, VkDescriptorSetLayout) \
+    HOOK(WITH, create_pipeline_layout, CreatePipelineLayout, PIPELINE_LAYOUT, VkPipelineLayoutCreateInfo, VkPipelineLayout) \
+    HOOK(WITH, create_render_pass, CreateRenderPass, RENDER_PASS, VkRenderPassCreateInfo, VkRenderPass) \
+    HOOK(WITH, create_render_pass2, CreateRenderPass2, RENDER_PASS_2, VkRenderPassCreateInfo2, VkRenderPass) \
+    HOOK(WITH, create_render_pass2_khr, CreateRenderPass2KHR, RENDER_PASS_2, VkRenderPassCreateInfo2, VkRenderPass)
 
 #endif

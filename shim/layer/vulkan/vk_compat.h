@@ -1,14 +1,10 @@
-/*
- * vk_compat.h - copies of declarations that the layer uses and the headers of Debian bookworm (1.3.239) lack.
- *
- * tests/unit/test_registry.py compares them with the newest headers.
- */
+/* Written by shim/generate_registry.py from the vk.xml (1.4.363) of libvulkan-dev 1.4.363.0-1. */
+/* vk_compat.h - declarations that the layer uses and the headers of Debian 12 (1.3.239) lack. */
+/* clang-format off */
 #ifndef PYLAYER_VK_COMPAT_H
 #define PYLAYER_VK_COMPAT_H
 
 #include <vulkan/vulkan.h>
-
-/* clang-format off */
 
 #ifndef VK_VERSION_1_4
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES ((VkStructureType)55)
@@ -21,7 +17,7 @@
 typedef VkFlags64 VkPipelineCreateFlags2;
 typedef struct VkPipelineCreateFlags2CreateInfoKHR {
     VkStructureType sType;
-    const void *pNext;
+    const void* pNext;
     VkPipelineCreateFlags2 flags;
 } VkPipelineCreateFlags2CreateInfoKHR;
 #endif
@@ -32,7 +28,7 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 
 #ifndef VK_KHR_pipeline_binary
 #define VK_KHR_PIPELINE_BINARY_EXTENSION_NAME "VK_KHR_pipeline_binary"
-#define VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR 32u
+#define VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR 32
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR ((VkStructureType)1000483000)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR ((VkStructureType)1000483001)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR ((VkStructureType)1000483002)
@@ -43,12 +39,18 @@ typedef struct VkPipelineCreateFlags2CreateInfoKHR {
 #define VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR ((VkStructureType)1000483007)
 #define VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR ((VkStructureType)1000483008)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR ((VkStructureType)1000483009)
+#define VK_OBJECT_TYPE_PIPELINE_BINARY_KHR ((VkObjectType)1000483000)
 #define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
 #define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult)-1000483000)
 #define VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR 0x80000000ull
+typedef struct VkPhysicalDevicePipelineBinaryFeaturesKHR {
+    VkStructureType sType;
+    void* pNext;
+    VkBool32 pipelineBinaries;
+} VkPhysicalDevicePipelineBinaryFeaturesKHR;
 typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
     VkStructureType sType;
-    void *pNext;
+    void* pNext;
     VkBool32 pipelineBinaryInternalCache;
     VkBool32 pipelineBinaryInternalCacheControl;
     VkBool32 pipelineBinaryPrefersInternalCache;
@@ -57,63 +59,63 @@ typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
 } VkPhysicalDevicePipelineBinaryPropertiesKHR;
 typedef struct VkDevicePipelineBinaryInternalCacheControlKHR {
     VkStructureType sType;
-    const void *pNext;
+    const void* pNext;
     VkBool32 disableInternalCache;
 } VkDevicePipelineBinaryInternalCacheControlKHR;
 VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkPipelineBinaryKHR)
 typedef struct VkPipelineBinaryKeyKHR {
     VkStructureType sType;
-    void *pNext;
+    void* pNext;
     uint32_t keySize;
     uint8_t key[VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR];
 } VkPipelineBinaryKeyKHR;
 typedef struct VkPipelineBinaryDataKHR {
     size_t dataSize;
-    void *pData;
+    void* pData;
 } VkPipelineBinaryDataKHR;
 typedef struct VkPipelineBinaryKeysAndDataKHR {
     uint32_t binaryCount;
-    const VkPipelineBinaryKeyKHR *pPipelineBinaryKeys;
-    const VkPipelineBinaryDataKHR *pPipelineBinaryData;
+    const VkPipelineBinaryKeyKHR* pPipelineBinaryKeys;
+    const VkPipelineBinaryDataKHR* pPipelineBinaryData;
 } VkPipelineBinaryKeysAndDataKHR;
 typedef struct VkPipelineCreateInfoKHR {
     VkStructureType sType;
-    void *pNext;
+    void* pNext;
 } VkPipelineCreateInfoKHR;
 typedef struct VkPipelineBinaryCreateInfoKHR {
     VkStructureType sType;
-    const void *pNext;
-    const VkPipelineBinaryKeysAndDataKHR *pKeysAndDataInfo;
+    const void* pNext;
+    const VkPipelineBinaryKeysAndDataKHR* pKeysAndDataInfo;
     VkPipeline pipeline;
-    const VkPipelineCreateInfoKHR *pPipelineCreateInfo;
+    const VkPipelineCreateInfoKHR* pPipelineCreateInfo;
 } VkPipelineBinaryCreateInfoKHR;
 typedef struct VkPipelineBinaryInfoKHR {
     VkStructureType sType;
-    const void *pNext;
+    const void* pNext;
     uint32_t binaryCount;
-    const VkPipelineBinaryKHR *pPipelineBinaries;
+    const VkPipelineBinaryKHR* pPipelineBinaries;
 } VkPipelineBinaryInfoKHR;
 typedef struct VkReleaseCapturedPipelineDataInfoKHR {
     VkStructureType sType;
-    void *pNext;
+    void* pNext;
     VkPipeline pipeline;
 } VkReleaseCapturedPipelineDataInfoKHR;
 typedef struct VkPipelineBinaryDataInfoKHR {
     VkStructureType sType;
-    void *pNext;
+    void* pNext;
     VkPipelineBinaryKHR pipelineBinary;
 } VkPipelineBinaryDataInfoKHR;
 typedef struct VkPipelineBinaryHandlesInfoKHR {
     VkStructureType sType;
-    const void *pNext;
+    const void* pNext;
     uint32_t pipelineBinaryCount;
-    VkPipelineBinaryKHR *pPipelineBinaries;
+    VkPipelineBinaryKHR* pPipelineBinaries;
 } VkPipelineBinaryHandlesInfoKHR;
-typedef VkResult (VKAPI_PTR *PFN_vkCreatePipelineBinariesKHR)(VkDevice device, const VkPipelineBinaryCreateInfoKHR *pCreateInfo, const VkAllocationCallbacks *pAllocator, VkPipelineBinaryHandlesInfoKHR *pBinaries);
-typedef void (VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice device, VkPipelineBinaryKHR pipelineBinary, const VkAllocationCallbacks *pAllocator);
-typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice device, const VkPipelineCreateInfoKHR *pPipelineCreateInfo, VkPipelineBinaryKeyKHR *pPipelineKey);
-typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice device, const VkPipelineBinaryDataInfoKHR *pInfo, VkPipelineBinaryKeyKHR *pPipelineBinaryKey, size_t *pPipelineBinaryDataSize, void *pPipelineBinaryData);
-typedef VkResult (VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR *pInfo, const VkAllocationCallbacks *pAllocator);
+typedef VkResult (VKAPI_PTR *PFN_vkCreatePipelineBinariesKHR)(VkDevice device, const VkPipelineBinaryCreateInfoKHR* pCreateInfo, const VkAllocationCallbacks* pAllocator, VkPipelineBinaryHandlesInfoKHR* pBinaries);
+typedef void (VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice device, VkPipelineBinaryKHR pipelineBinary, const VkAllocationCallbacks* pAllocator);
+typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice device, const VkPipelineCreateInfoKHR* pPipelineCreateInfo, VkPipelineBinaryKeyKHR* pPipelineKey);
+typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice device, const VkPipelineBinaryDataInfoKHR* pInfo, VkPipelineBinaryKeyKHR* pPipelineBinaryKey, size_t* pPipelineBinaryDataSize, void* pPipelineBinaryData);
+typedef VkResult (VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR* pInfo, const VkAllocationCallbacks* pAllocator);
 #endif
 
 #endif
