@@ -15,33 +15,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
 
 #define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
 
-static const VkLayerProperties layer_properties = {
-    .layerName = LAYER_NAME,
-    .specVersion = VK_MAKE_API_VERSION(0, 1, 4, 0),
-    .implementationVersion = 1,
-    .description = "Pipeline caching that survives: validated, transparent, visible",
-};
-
-/* LLP_LAYER_15/16: a layer lists itself and its extensions. This one has no device extension. */
-static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceLayerProperties(uint32_t *property_count,
-                                                                             VkLayerProperties *properties)
-{
-    if (properties && *property_count < 1)
-        return VK_INCOMPLETE;
-    *property_count = 1;
-    if (properties)
-        properties[0] = layer_properties;
-    return VK_SUCCESS;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceLayerProperties(VkPhysicalDevice physical,
-                                                                           uint32_t *property_count,
-                                                                           VkLayerProperties *properties)
-{
-    (void)physical;
-    return layer_EnumerateInstanceLayerProperties(property_count, properties);
-}
-
+/* LLP_LAYER_15/16: a layer lists its own extensions. This one has none. The loader itself lists layers: it reads manifests. */
 static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties(const char *layer_name,
                                                                                  uint32_t *property_count,
                                                                                  VkExtensionProperties *properties)
@@ -76,9 +50,7 @@ static const struct {
     HOOK(CreateInstance),
     HOOK(DestroyInstance),
     HOOK(CreateDevice),
-    HOOK(EnumerateInstanceLayerProperties),
     HOOK(EnumerateInstanceExtensionProperties),
-    HOOK(EnumerateDeviceLayerProperties),
     HOOK(EnumerateDeviceExtensionProperties),
 };
 
