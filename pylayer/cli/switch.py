@@ -18,7 +18,7 @@ import click
 from ..common.config import PolicyFileError, Source, merged, read_text, with_presets
 from ..common.paths import config_file, config_files
 from ..common.program_name import executable_in, without_loader
-from ..common.settings import executable_matches
+from ..common.settings import glob_matches
 from ..report.recorded import is_named, is_pattern
 from ..values import Program
 from .output import Failure
@@ -136,7 +136,7 @@ def _switch(name: str, off: bool) -> None:
         item = _flow({"executable": executable_in(without_loader(name))})
         first = f"; to exclude it before its first run, add the item {item} to the list skip of {path}" if off else ""
         raise Failure(f"nothing was changed: no run of {name} is recorded (pylayer stats shows the names){first}")
-    if is_pattern(name) and not all(executable_matches(name, one.executable) for one in known):
+    if is_pattern(name) and not all(glob_matches(name, one.executable) for one in known):
         raise Failure(f"nothing was changed: {name} is no pattern of executables alone; give one that is, or a name")
     if changed:
         new = old.without(rule)

@@ -41,27 +41,10 @@ def glob_matches(pattern: str, text: str) -> bool:
     return all(rest == "*" for rest in pattern[at:])
 
 
-#: Names of Wine's loader. Earlier versions put one before a Windows program's name, and users' rules have them.
-WINE = ("wine", "wine64", "wine-preloader", "wine64-preloader")
-
-
-def executable_matches(pattern: str, executable: str) -> bool:
-    """Returns whether a pattern matches an executable, a Windows program's also with a loader of Wine before it.
-    shim/layer/instance/skip.c must decide the same."""
-    if glob_matches(pattern, executable):
-        return True
-    is_windows = executable[-4:].translate(_LOWER) == ".exe"
-    return is_windows and any(glob_matches(pattern, f"{wine} {executable}") for wine in WINE)
-
-
 def _holds(conditions: dict[str, Any], values: dict[str, Any]) -> bool:
     """Returns whether every condition of a rule holds. ``values``: what it is about."""
     for key, wanted in conditions.items():
-        if key == "vendor":
-            matches = wanted == values[key]
-        else:
-            matches = (executable_matches if key == "executable" else glob_matches)(wanted, values[key])
-        if not matches:
+        if not (wanted == values[key] if key == "vendor" else glob_matches(wanted, values[key])):
             return False
     return True
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..common import owner
 from ..common.files import date_of
 from ..common.program_name import comparable, executable_in
-from ..common.settings import executable_matches
+from ..common.settings import glob_matches
 from ..store import runs, timeline
 from .counters import COUNTERS, RUN_VALUES
 from .words import one_line, printable
@@ -63,7 +63,7 @@ def is_named(name: str, shown: str, number: int) -> bool:
     for the first two, in any case. ``comparable`` tells how else Windows programs may be named."""
     names = {comparable(shown), comparable(executable_in(shown))}
     if is_pattern(name):
-        return any(executable_matches(name, text) for text in {shown, *names})
+        return any(glob_matches(name, text) for text in {shown, *names})
     return comparable(name) in names or name == f"{number:016x}"
 
 

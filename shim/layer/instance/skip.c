@@ -7,9 +7,6 @@
  * interpreter starts once, in whichever process comes first. It starts in every process if there can be no copy: the
  * policy file has errors, or the store cannot be written to.
  */
-#define _GNU_SOURCE
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "instance/skip.h"
@@ -61,24 +58,6 @@ bool glob_matches(const char *pattern, size_t pattern_size, const char *text, si
     return at == pattern_size;
 }
 
-/* Returns true if a pattern matches an executable, a Windows program's also with a loader of Wine before it: earlier
- * versions named it so, and users' rules do. executable_matches in pylayer/common/settings.py decides the same. */
-static bool executable_matches(const char *pattern, size_t pattern_size, const char *text, size_t size)
-{
-    static const char *const wine[] = {"wine ", "wine64 ", "wine-preloader ", "wine64-preloader "};
-    if (glob_matches(pattern, pattern_size, text, size))
-        return true;
-    char older[NAME_MAX + 32]; /* no file's name is longer than NAME_MAX */
-    if (size < 4 || size > NAME_MAX || strncasecmp(text + size - 4, ".exe", 4))
-        return false;
-    for (size_t i = 0; i < sizeof wine / sizeof wine[0]; i++) {
-        int length = snprintf(older, sizeof older, "%s%.*s", wine[i], (int)size, text);
-        if (glob_matches(pattern, pattern_size, older, (size_t)length))
-            return true;
-    }
-    return false;
-}
-
 /* ---- rules ---------------------------------------------------------------------------------------- */
 
 /* Decides by rules as skip_line in pylayer/common/compiled.py writes them: for each an s, or an n for one of never_skip,
@@ -95,8 +74,7 @@ static enum PylayerSkip decide_by_rules(const char *rules, size_t size, const Sk
             const char *stop = memchr(at, '\0', (size_t)(end - at));
             if (!stop)
                 return PYLAYER_SKIP_ASK;
-            bool (*matches)(const char *, size_t, const char *, size_t) = c ? glob_matches : executable_matches;
-            holds = holds && matches(at, (size_t)(stop - at), program->texts[c], program->sizes[c]);
+            holds = holds && glob_matches(at, (size_t)(stop - at), program->texts[c], program->sizes[c]);
             at = stop + 1;
         }
         *decides |= holds;
