@@ -44,6 +44,7 @@ INSIDE = [
     "pylayer.inhost.recording",
     "pylayer.inhost.run_log",
     "pylayer.inhost.session",
+    "pylayer.inhost.start",
     "pylayer.inhost.journal_writer",
     "pylayer.inhost.user_class",
     "pylayer.inhost.user_output",

@@ -27,35 +27,6 @@ const PylayerShim *pylayer_shim(void)
     return shim;
 }
 
-/* The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory. The rest
- * of site-packages is not on the path, because its extension modules are bound to no particular libpython. Neither
- * is the standard library of the Python that built pylayer: a container may lack it or have another version.
- *
- * Reading a directory fails if the program closes all descriptors meanwhile, or has none left for a moment (6 of
- * 1,080 that did so right after vkCreateInstance). So the import is tried again. */
-/* clang-format off */
-static const char bootstrap[] =
-    "def start(site, stdlib, dlopen_flags):\n"
-    "    import sys, encodings, time\n"
-    "    encodings.__path__.append(stdlib + '/encodings')\n"
-    "    if dlopen_flags:\n"
-    "        sys.setdlopenflags(dlopen_flags)\n"
-    "    import pylayer, pylayer.common, pylayer.inhost, pylayer.store\n"
-    "    pylayer.__path__.append(site + '/pylayer')\n"
-    "    for folder in (pylayer.common, pylayer.inhost, pylayer.store):\n"
-    "        folder.__path__.append(site + '/' + folder.__name__.replace('.', '/'))\n"
-    "    for again in range(9, -1, -1):\n"
-    "        try:\n"
-    "            import pylayer.inhost.host\n"
-    "            break\n"
-    "        except (ImportError, OSError):\n"
-    "            if not again:\n"
-    "                raise\n"
-    "        sys.path_importer_cache.clear()\n"
-    "        time.sleep(0.01)\n"
-    "    return pylayer.inhost.host.prepare()\n";
-/* clang-format on */
-
 static void log_text(int level, const char *what, const char *detail)
 {
     char line[900];
@@ -166,36 +137,19 @@ static int initialise(const char *site)
     return 1;
 }
 
-/* Returns what pylayer.inhost.host.prepare returns, or NULL with an exception set. */
-static PyObject *load_policy(const char *site, int dlopen_flags)
-{
-    PyObject *names = PyDict_New();
-    PyObject *run = NULL;
-    char stdlib[PATH_MAX + 64];
-    snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
-    if (names && PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0) {
-        PyObject *done = PyRun_String(bootstrap, Py_file_input, names, names);
-        PyObject *start = done ? PyDict_GetItemString(names, "start") : NULL;
-        if (start)
-            run = PyObject_CallFunction(start, "ssi", site, stdlib, dlopen_flags);
-        Py_XDECREF(done);
-    }
-    Py_XDECREF(names);
-    return run;
-}
-
+/* Runs start.py. The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory. The
+ * rest of site-packages is not on the path, because its extension modules are bound to no particular libpython. Neither is
+ * the standard library of the Python that built pylayer: a container may lack it or have another version. */
 static void run_policy(const char *site, int dlopen_flags)
 {
-    PyObject *run = load_policy(site, dlopen_flags);
-    if (!run) {
-        log_exception("policy cannot be loaded, so the layer does nothing");
-        return;
-    }
-    PyObject *result = PyObject_CallNoArgs(run);
+    char stdlib[PATH_MAX + 64];
+    snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
+    PyObject *module = PyImport_ImportModule("pylayer.inhost.start");
+    PyObject *result = module ? PyObject_CallMethod(module, "run", "ssi", site, stdlib, dlopen_flags) : NULL;
     if (!result)
-        log_exception("policy ended, so the layer does nothing from now on");
+        log_exception("policy failed, so the layer does nothing from now on");
     Py_XDECREF(result);
-    Py_DECREF(run);
+    Py_XDECREF(module);
 }
 
 __attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, const IsolatedFrom *program,
