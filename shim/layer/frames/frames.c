@@ -5,13 +5,6 @@
 #include "frames/frames.h"
 #include "process/process.h"
 
-/* A frame in the ring. `order` is written last: the frame's place among all, from 1, and its stream. */
-typedef struct FrameSlot {
-    _Atomic(uint64_t) time_ns, thread_and_number, order;
-} FrameSlot;
-
-#define STREAM_BITS 16
-
 /* Those of all devices, so far. */
 static _Atomic(Frames *) every_device;
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -48,11 +41,10 @@ static NOT_INLINED Frames *open_frames(Run *run)
     Frames *made = atomic_load(&run->frames);
     if (!made && (made = unused_frames())) {
         made->last_id = 0;
-        made->taken = 0;
+        made->taken = made->written = 0;
         atomic_store(&made->first_ns, 0);
         atomic_store(&made->longest_ns, 0);
         atomic_store(&made->last_late_s, 0);
-        atomic_store(&made->written, 0);
         made->ring = run->plan.tell_creations ? calloc(FRAME_RING, sizeof *made->ring) : NULL;
         atomic_store(&made->used, true);
         atomic_store(&run->frames, made);
@@ -192,17 +184,11 @@ void frames_end_pipelines(uint64_t began_ns)
 
 /* ---- a present ------------------------------------------------------------------------------------- */
 
-static void put_into_ring(Frames *frames, const FrameStream *stream, uint64_t number, uint64_t time)
+static void put_into_ring(Frames *frames, PylayerFrame frame)
 {
-    uint64_t order = atomic_fetch_add_explicit(&frames->written, 1, memory_order_relaxed);
-    FrameSlot *slot = &frames->ring[order % FRAME_RING];
-    atomic_store_explicit(&slot->order, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&slot->time_ns, time, memory_order_relaxed);
-    atomic_store_explicit(&slot->thread_and_number, (uint64_t)thread_id() << 32 | (uint32_t)number,
-                          memory_order_relaxed);
-    atomic_store_explicit(&slot->order, (order + 1) << STREAM_BITS | (stream->id & ((1u << STREAM_BITS) - 1)),
-                          memory_order_release);
+    pthread_mutex_lock(&frames->mutex);
+    frames->ring[frames->written++ % FRAME_RING] = frame;
+    pthread_mutex_unlock(&frames->mutex);
 }
 
 /* Notes a frame that was not late, with the generated ones that follow it at once. */
@@ -225,7 +211,7 @@ static void note_frame(Run *run, Frames *frames, FrameStream *stream, uint64_t t
     atomic_store_explicit(&stream->thread, thread_id(), memory_order_relaxed);
     atomic_store_explicit(&stream->frames, before + 1, memory_order_relaxed);
     if (frames->ring)
-        put_into_ring(frames, stream, before + 1, time);
+        put_into_ring(frames, (PylayerFrame){time, (uint32_t)before + 1, thread_id(), stream->id});
     count(&counters_of(run)->totals.frames, 1);
     if (!before && atomic_compare_exchange_strong(&frames->first_ns, &(uint64_t){0}, time))
         count(&counters_of(run)->totals.first_frame_ns, time);
@@ -258,29 +244,17 @@ void frames_see(Run *run, const VkPresentInfoKHR *info)
 uint64_t frames_take(Run *run, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
 {
     Frames *frames = atomic_load_explicit(&run->frames, memory_order_acquire);
-    uint64_t found = 0, written = frames && frames->ring ? atomic_load(&frames->written) : 0;
-    if (frames && written - frames->taken > FRAME_RING) {
-        *lost += written - frames->taken - FRAME_RING;
-        frames->taken = written - FRAME_RING;
+    uint64_t found = 0;
+    if (!frames || !frames->ring)
+        return 0;
+    pthread_mutex_lock(&frames->mutex);
+    if (frames->written - frames->taken > FRAME_RING) {
+        *lost += frames->written - frames->taken - FRAME_RING;
+        frames->taken = frames->written - FRAME_RING;
     }
-    for (; found < capacity && frames && frames->taken < written; frames->taken++) {
-        FrameSlot *slot = &frames->ring[frames->taken % FRAME_RING];
-        uint64_t order = atomic_load_explicit(&slot->order, memory_order_acquire);
-        uint64_t time = atomic_load_explicit(&slot->time_ns, memory_order_relaxed);
-        uint64_t rest = atomic_load_explicit(&slot->thread_and_number, memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-        uint64_t place = order >> STREAM_BITS;
-        if (place > frames->taken + 1 || atomic_load_explicit(&slot->order, memory_order_relaxed) != order) {
-            ++*lost; /* overwritten meanwhile */
-            continue;
-        }
-        if (place != frames->taken + 1)
-            break; /* its thread is just writing it */
-        out[found++] = (PylayerFrame){.time_ns = time,
-                                      .number = (uint32_t)rest,
-                                      .thread = (uint32_t)(rest >> 32),
-                                      .swapchain = (uint32_t)(order & ((1u << STREAM_BITS) - 1))};
-    }
+    while (found < capacity && frames->taken < frames->written)
+        out[found++] = frames->ring[frames->taken++ % FRAME_RING];
+    pthread_mutex_unlock(&frames->mutex);
     return found;
 }
 

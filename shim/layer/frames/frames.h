@@ -45,12 +45,11 @@ typedef struct Frames {
     struct Frames *next;
     _Atomic(bool) used;
     FrameStream streams[FRAME_STREAMS];
-    pthread_mutex_t mutex; /* for who takes or frees a stream */
+    pthread_mutex_t mutex; /* for who takes or frees a stream, and for the ring */
     uint32_t last_id;
     _Atomic(uint64_t) first_ns, longest_ns, last_late_s;
-    _Atomic(uint64_t) written; /* frames that were put into the ring */
-    uint64_t taken;            /* policy thread only */
-    struct FrameSlot *ring;    /* NULL if the run has no timeline */
+    uint64_t written, taken; /* how many frames were put into the ring, and taken by policy */
+    PylayerFrame *ring;      /* NULL if the run has no timeline */
 } Frames;
 
 /* The program presents. */
