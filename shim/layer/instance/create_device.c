@@ -7,33 +7,31 @@
 #include <string.h>
 
 #include "crash/sentinel.h"
-#include "crash/crash.h"
-#include "device/device.h"
 #include "device/devices.h"
-#include "driver/driver.h"
 #include "driver/dispatch.h"
 #include "frames/frames.h"
 #include "instance/features.h"
-#include "instance/instance.h"
 #include "mailbox/mailbox.h"
 #include "policy/decisions.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
-#include "process/program_name.h"
-#include "shaders/shaders.h"
 #include "store/run_file.h"
 
 /* One process of this many, by chance, has policy prune what the others left. */
 #define PRUNED_BY 64
 
 static atomic_ullong next_serial = 1;
-/* Fills in what Python computes the identity from. */
-static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
+
+/* Fills in what Python computes the identity from, and *binary, with sType. A driver leaves what it does not know zeroed. */
+static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                                     VkPhysicalDevicePipelineBinaryPropertiesKHR *binary)
 {
-    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    *binary = (VkPhysicalDevicePipelineBinaryPropertiesKHR){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+                                               .pNext = binary};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                               .pNext = &driver};
-    /* A driver that does not know VkPhysicalDeviceDriverProperties leaves it zeroed. */
     if (instance->get_properties2)
         instance->get_properties2(physical, &properties);
     else
@@ -54,9 +52,9 @@ static void describe_physical_device(PylayerDeviceInfo *out, const Instance *ins
 static void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                             const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
-    describe_physical_device(out, instance, physical);
-    *support = features_query(instance, physical, info, out->api_version);
-    const VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = &support->binary_properties;
+    VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = &support->binary_properties;
+    describe_physical_device(out, instance, physical, binary);
+    features_query(instance, physical, info, out->api_version, support);
     const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
     out->cache_control_supported = support->supported[ADD_CACHE_CONTROL];
     out->cache_control_requested = support->requested[ADD_CACHE_CONTROL];

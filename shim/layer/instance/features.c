@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "instance/features.h"
-#include "vulkan/pnext.h"
 
 /* Of VkPhysicalDeviceVulkan14Features::maintenance5, which older headers do not have: 15 others precede it. */
 #define MAINTENANCE5_OFFSET (sizeof(VkBaseOutStructure) + 15 * sizeof(VkBool32))
@@ -63,23 +62,18 @@ static bool enables_feature(const VkDeviceCreateInfo *info, enum Addition which)
 
 /* ---- what the device supports ------------------------------------------------------------------ */
 
+/* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is one, without
+ * asking for the number first. */
+#define MOST_EXTENSIONS 1024u
+
 static void find_offered(const Instance *instance, VkPhysicalDevice physical, bool offered[ADDITIONS])
 {
-    /* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is usually
-     * one, without asking for the number first. */
-    uint32_t extension_count = 512;
-    VkExtensionProperties *properties = NULL;
-    VkResult result = VK_INCOMPLETE;
-    while (instance->enumerate_device_extensions && result == VK_INCOMPLETE && extension_count < 1u << 16) {
-        free(properties);
-        properties = calloc(extension_count, sizeof *properties);
-        if (!properties)
-            return;
-        uint32_t room = extension_count;
-        result = instance->enumerate_device_extensions(physical, NULL, &room, properties);
-        extension_count = result == VK_INCOMPLETE ? 2 * extension_count : room;
-    }
-    for (uint32_t i = 0; result == VK_SUCCESS && i < extension_count; i++)
+    uint32_t found = MOST_EXTENSIONS;
+    VkExtensionProperties *properties = calloc(found, sizeof *properties);
+    if (!properties || !instance->enumerate_device_extensions ||
+        instance->enumerate_device_extensions(physical, NULL, &found, properties) < 0)
+        found = 0;
+    for (uint32_t i = 0; i < found && i < MOST_EXTENSIONS; i++)
         for (int which = 0; which < ADDITIONS; which++)
             offered[which] |= strcmp(properties[i].extensionName, additions[which].extension) == 0;
     free(properties);
@@ -102,16 +96,6 @@ static void ask_for_features(const Instance *instance, VkPhysicalDevice physical
         has[which] = asked[which].value;
 }
 
-static void query_binaries(const Instance *instance, VkPhysicalDevice physical, FeatureSupport *support)
-{
-    support->binary_properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR;
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                              .pNext = &support->binary_properties};
-    if (instance->get_properties2)
-        instance->get_properties2(physical, &properties);
-    support->binary_properties.pNext = NULL;
-}
-
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
 {
     const VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT *identifiers =
@@ -125,38 +109,33 @@ bool features_swapchain(const VkDeviceCreateInfo *info)
     return requests_extension(info, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
 }
 
-FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
-                              uint32_t device_api_version)
+void features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                    uint32_t device_api_version, FeatureSupport *support)
 {
     /* The effective version is the lower of what the application requested and what the device supports. */
     uint32_t api = instance->info.api_version < device_api_version ? instance->info.api_version : device_api_version;
-    FeatureSupport support = {
-        .internal_cache_control =
-            (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR),
-    };
+    support->internal_cache_control =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
     bool offered[ADDITIONS] = {false}, known[ADDITIONS] = {false}, has[ADDITIONS];
     find_offered(instance, physical, offered);
     for (int which = 0; which < ADDITIONS; which++) {
-        support.core[which] = api >= additions[which].core;
-        support.named[which] = requests_extension(info, additions[which].extension);
-        support.requested[which] = which != ADD_FEEDBACK && enables_feature(info, (enum Addition)which);
+        support->core[which] = api >= additions[which].core;
+        support->named[which] = requests_extension(info, additions[which].extension);
+        support->requested[which] = which != ADD_FEEDBACK && enables_feature(info, (enum Addition)which);
     }
-    support.requested[ADD_FEEDBACK] = support.core[ADD_FEEDBACK] || support.named[ADD_FEEDBACK];
-    support.requested[ADD_BINARIES] &= support.named[ADD_BINARIES];
-    known[ADD_CACHE_CONTROL] = offered[ADD_CACHE_CONTROL] || support.core[ADD_CACHE_CONTROL];
+    support->requested[ADD_FEEDBACK] = support->core[ADD_FEEDBACK] || support->named[ADD_FEEDBACK];
+    support->requested[ADD_BINARIES] &= support->named[ADD_BINARIES];
+    known[ADD_CACHE_CONTROL] = offered[ADD_CACHE_CONTROL] || support->core[ADD_CACHE_CONTROL];
     /* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering. An application that enables it
      * meets that. */
     known[ADD_BINARIES] = known[ADD_MAINTENANCE5] =
         offered[ADD_BINARIES] &&
-        (support.core[ADD_MAINTENANCE5] ||
-         (offered[ADD_MAINTENANCE5] && (api >= VK_API_VERSION_1_3 || support.named[ADD_MAINTENANCE5])));
+        (support->core[ADD_MAINTENANCE5] ||
+         (offered[ADD_MAINTENANCE5] && (api >= VK_API_VERSION_1_3 || support->named[ADD_MAINTENANCE5])));
     ask_for_features(instance, physical, known, has);
-    support.supported[ADD_FEEDBACK] = offered[ADD_FEEDBACK] || support.core[ADD_FEEDBACK];
-    support.supported[ADD_CACHE_CONTROL] = has[ADD_CACHE_CONTROL];
-    support.supported[ADD_BINARIES] = has[ADD_BINARIES] && has[ADD_MAINTENANCE5];
-    if (offered[ADD_BINARIES])
-        query_binaries(instance, physical, &support);
-    return support;
+    support->supported[ADD_FEEDBACK] = offered[ADD_FEEDBACK] || support->core[ADD_FEEDBACK];
+    support->supported[ADD_CACHE_CONTROL] = has[ADD_CACHE_CONTROL];
+    support->supported[ADD_BINARIES] = has[ADD_BINARIES] && has[ADD_MAINTENANCE5];
 }
 
 /* ---- what the layer adds ----------------------------------------------------------------------- */

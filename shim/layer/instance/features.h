@@ -42,9 +42,9 @@ typedef struct DeviceRequest {
     VkBaseOutStructure *copies; /* the chain, copied up to the last struct that had to change */
 } DeviceRequest;
 
-/* Returns what the layer can enable, and what the application enables. */
-FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
-                              uint32_t device_api_version);
+/* Fills in what the layer can enable, and what the application enables: all but binary_properties. */
+void features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                    uint32_t device_api_version, FeatureSupport *support);
 /* Returns true if the application enables shaderModuleIdentifier. */
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
 /* Returns true if the application enables VK_KHR_swapchain. */
