@@ -190,6 +190,7 @@ class Decision(Value):
     header: bytes
     reads_all: bool
     reason: str
+    about: str
     sentinel_outside: bool
     off_by: int
     undecided: bool

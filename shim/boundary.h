@@ -24,12 +24,13 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 35
+#define PYLAYER_BOUNDARY_VERSION 36
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_REASON_BYTES 128
+#define PYLAYER_ABOUT_BYTES 4096
 #define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_OBJECT_NAME_BYTES 64
 #define PYLAYER_CELL_OTHERS 7         /* further pipelines of a cell that are named */
@@ -348,7 +349,8 @@ typedef struct PylayerDecision {
     uint8_t calls_off[PYLAYER_ADDED_CALLS]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
     /* Of the sentinel's file. The layer fills in the process, and program and time if they are 0. */
     uint8_t header[PYLAYER_FILE_HEADER_BYTES];
-    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier, for the run's file */
+    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier; empty: there is no decision */
+    char about[PYLAYER_ABOUT_BYTES];   /* lines of the run's file: program, device and reason */
     uint64_t valid_from_s, valid_s;    /* seconds since 1970, and for how many it is valid */
     uint64_t verdict_files;            /* from which files it was compiled: the sum of the XXH3-64 of their names */
     uint64_t blocked_count;
@@ -358,49 +360,8 @@ typedef struct PylayerDecision {
     uint64_t blocked[PYLAYER_BLOCKED];
 } PylayerDecision;
 
-/* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is
- * shown: pylayer/report/counters.py. */
-typedef struct PylayerCounters {
-    uint64_t pipelines;        /* all pipelines created for the application */
-    uint64_t hits;             /* answered by a VkPipelineCache, the layer's or the application's, or by binaries */
-    uint64_t application_hits; /* hits that the application's own cache answered */
-    uint64_t compiled;         /* created in a cell that is kept; the driver's own cache may have had it */
-    uint64_t uncacheable;      /* compiled, but the driver put nothing into the cell */
-    uint64_t plain;            /* created as the application asked: observe carrier, and what cannot be a cell */
-    uint64_t plain_compiled;   /* plain pipelines that creation feedback does not report as found in a cache */
-    uint64_t passed;           /* pipelines of calls that the layer did not touch */
-    uint64_t compile_required; /* the application forbade compiling, and no cache had the pipeline */
-    uint64_t failed;           /* the driver returned an error */
-    uint64_t caches_emptied;   /* application caches whose initial data was refused */
-    uint64_t events_dropped;   /* cells lost because the queue was full or policy had ended */
-    uint64_t answers_late;     /* requests whose sender went on without an answer */
-    uint64_t hit_ns;           /* as creation feedback reports it */
-    uint64_t compile_ns;
-    uint64_t plain_ns;
-    uint64_t load_failed;          /* records that the driver refused as initial data */
-    uint64_t fingerprints_dropped; /* creations whose fingerprint was dropped because the set was full */
-    uint64_t binary_hits;          /* hits that were created from binaries */
-    uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy */
-    uint64_t binaries_evicted;     /* evicted because the driver failed to create a pipeline from them */
-    uint64_t application_binaries; /* binaries that the application passed to vkCreatePipelineBinariesKHR as data */
-    uint64_t binaries_attested;    /* of these, equal to what it read in an earlier run; the rest is unknown */
-    uint64_t binaries_altered;     /* of these, with a known key but other data */
-    uint64_t binaries_stale;       /* of these, read under another identity */
-    uint64_t binaries_refused;     /* answered with VK_ERROR_INITIALIZATION_FAILED by the layer */
-    uint64_t deferred;             /* pipelines created in deferred operations */
-    uint64_t fetched;              /* stored cells that the layer itself read and gave to the driver */
-    uint64_t fetched_bytes;        /* their bytes */
-    uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
-    uint64_t fetch_ns;             /* how long it took to find, read and merge them */
-    uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
-    uint64_t caches_known;         /* application caches with known data, of which policy was not asked */
-    uint64_t frames;               /* presented: calls of vkQueuePresentKHR, for each swapchain */
-    uint64_t late_frames;          /* shim/layer/frames/frames.h says which are late */
-    uint64_t late_by_pipelines;    /* of these, frames in which pipelines took at least half of what was too long */
-    uint64_t longest_frame_ns;     /* no sum: the longest frame, without pauses */
-    uint64_t last_late_s;          /* no sum: when the last late frame was presented, seconds since 1970 */
-    uint64_t first_frame_ns;       /* no sum: when the first frame was presented, CLOCK_MONOTONIC */
-} PylayerCounters;
+/* PylayerCounters: what pylayer/report/counters.py lists, which also says how each is shown. */
+#include "../build/counters.h"
 
 /* A frame that the program presented. */
 typedef struct PylayerFrame {

@@ -185,10 +185,10 @@ def is_open() -> bool:
 def _decision(decision: Decision) -> Any:
     values = decision.as_dict()
     reason = decision.reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
+    about = decision.about.encode("utf-8", "replace")[: lib.PYLAYER_ABOUT_BYTES - 1].rpartition(b"\n")
+    texts = {"reason": reason, "about": about[0] + about[1]}
     count = len(decision.blocked)
-    return ffi.new(
-        "PylayerDecision *", {**values, "plan": decision.plan.as_dict(), "reason": reason, "blocked_count": count}
-    )
+    return ffi.new("PylayerDecision *", {**values, **texts, "plan": decision.plan.as_dict(), "blocked_count": count})
 
 
 def packed(decision: Decision) -> bytes:

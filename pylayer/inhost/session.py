@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..common import flat
 from ..store import chunk, decisions, sentinel, verdict_files
 from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
 from ..values import CARRIER_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN, Decision
@@ -75,12 +76,14 @@ class DeviceSession(Device):
     def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> Decision:
         """Returns the decision for this run, which looked for deaths at ``began_ns``; with 0, that for later runs."""
         found = decisions.compiled(own, everyones, self.plan.carrier)
+        reason = TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason
         return Decision(
             plan=self.plan,
             key=self.decision_key,
-            header=sentinel.header_template(self.identity, began_ns),
+            header=sentinel.header_template(self.identity, self.program.name, began_ns),
             reads_all=self._reads_all,
-            reason=TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason,
+            reason=reason,
+            about=flat.dumps({"reason": reason, **described(self.program, self.facts)}),
             sentinel_outside=self.read_only,
             **found,
         )

@@ -1,7 +1,7 @@
 """The table of the numbers that a run records, and how each is shown.
 
-To show a new number, add a row here. `pylayer stats`, with --prometheus too, the report's remarks and, after ``make
-docs``, their documentation follow this table. A test asks for a row for each counter.
+To count something, add a row here: the layer's C is built with a member of this name in PylayerCounters. `pylayer
+stats`, with --prometheus too, the report's remarks and, after ``make docs``, their documentation follow this table.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ class Number(NamedTuple):
     metric: str = ""
 
 
-#: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
-#: outcomes of caches instead of ``caches_emptied`` and ``caches_known``.
+#: What the layer counts for a device, in the order in which it is shown. The build runs this file.
 COUNTERS = {
     "pipelines": Number("pipelines created for the program", metric="pipelines"),
     "hits": Number("pipelines found in a cache or among pipeline binaries"),
@@ -75,6 +74,11 @@ COUNTERS = {
     ),
     "last_late_s": Number("when the last late frame was presented, in seconds since 1970; 0 if none was late"),
     "first_frame_ns": Number("when the first frame was presented, on CLOCK_MONOTONIC; 0 if none was"),
+}
+#: What the layer counts, too. `pylayer stats` has outcomes of caches instead.
+NOT_SHOWN = {
+    "caches_emptied": Number("the program's caches whose initial data was refused"),
+    "caches_known": Number("the program's caches with known data, of which policy was not asked"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {

@@ -109,10 +109,10 @@ def files(folder: str) -> Iterator[str]:
                 yield os.path.join(directory, name)
 
 
-def header_template(identity: Identity, began_ns: int = 0) -> bytes:
+def header_template(identity: Identity, application: str, began_ns: int = 0) -> bytes:
     """Returns the file header of a sentinel without what the layer fills in (shim/layer/crash/sentinel_file.c): the
-    process and its program, and where ``began_ns`` is 0, when the run began to read what is decided."""
-    head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, 0, salt=0, created_ns=1))
+    process and its program's number, and where ``began_ns`` is 0, when the run began to read what is decided."""
+    head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, 0, application, salt=0, created_ns=1))
     head[120:128] = began_ns.to_bytes(8, "little")
     head[144:176], head[248:256] = bytes(32), bytes(8)
     return bytes(head)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -47,12 +48,25 @@ def header() -> str:
     return "\n".join(lines) + "\n"
 
 
+def counters() -> dict[str, str]:
+    """What the layer counts, and what it means: the table of pylayer/report/counters.py."""
+    tables = runpy.run_path("pylayer/report/counters.py")
+    return {name: one.meaning for table in ("COUNTERS", "NOT_SHOWN") for name, one in tables[table].items()}
+
+
+def counters_header() -> str:
+    """What shim/boundary.h includes."""
+    members = (f"    /* {meaning} */\n    uint64_t {name};\n" for name, meaning in counters().items())
+    return (
+        "/* Written by shim/policy/layer_tables.py: totals of one device since its creation. Times are nanoseconds of"
+        " wall clock time. */\n"
+        f"typedef struct PylayerCounters {{\n{''.join(members)}}} PylayerCounters;\n"
+    )
+
+
 def counter_names() -> list[str]:
     """The members of PylayerCounters, in their order."""
-    header = Path("shim/boundary.h").read_text()
-    found = re.search(r"typedef struct PylayerCounters \{(.+?)\} PylayerCounters;", header, re.S)
-    assert found
-    return re.findall(r"^    uint64_t (\w+);", found[1], re.M)
+    return list(counters())
 
 
 def kind_names() -> list[str]:
@@ -113,6 +127,7 @@ def write(directory: Path) -> list[Path]:
     """Writes the headers where they changed, so that nothing is compiled again for nothing."""
     made = {
         directory / "layer_tables.h": header(),
+        directory / "counters.h": counters_header(),
         directory / "run_names.h": run_names_header(),
         directory / "store_numbers.h": store_numbers.header(),
         directory / "driver_variables.h": driver_variables_header(),

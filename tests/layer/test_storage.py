@@ -354,5 +354,5 @@ def test_killed_at_the_first_byte(world: World, tmp_path: Path, kind: str) -> No
     assert len(disk.struck) == 1
     assert [path for path in world.stored_files(kind) if path.stat().st_size == 0] == []
     (left,) = world.store.glob("store/*/*.tmp")
-    assert owner.maker_has_ended(left.stem.rpartition(".")[2], 0)  # so that maintenance deletes it
+    assert owner.maker_has_ended(left.stem.rpartition(".")[2], owner.FOREIGN_SECONDS + 1)  # maintenance deletes it
     assert warnings(world.demo("--count", 5)) == []

@@ -1,7 +1,6 @@
 /* program_name.c - see program_name.h */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,15 +201,6 @@ const char *executable_name(void)
 {
     pthread_once(&once, read_own);
     return own_program_name;
-}
-
-char *program_title(const char *application_name)
-{
-    char *title = NULL;
-    const char *executable = executable_name();
-    bool both = *application_name && !strcasestr(executable, application_name);
-    int length = both ? asprintf(&title, "%s (%s)", executable, application_name) : asprintf(&title, "%s", executable);
-    return length < 0 ? NULL : title;
 }
 
 uint64_t program_id(const char *application_name)

@@ -13,8 +13,6 @@
 __attribute__((visibility("default"))) int32_t pylayer_program_name(char out[NAME_ROOM], const char *process);
 /* Returns the name of this process's program, valid for ever: "unknown" if /proc says nothing. */
 const char *executable_name(void);
-/* Returns the program's name for people, as Program.name in pylayer/values.py, malloc'd; NULL if memory is short. */
-char *program_title(const char *application_name);
 /* Returns the program's number in the store: the XXH3-64 of its name, a zero, and what the application calls itself. Nobody
  * else computes it. */
 uint64_t program_id(const char *application_name);

@@ -7,12 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "process/digest.h"
-#include "process/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/run_file.h"
-#include "store/store_format.h"
 
 bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns)
 {
@@ -23,30 +20,14 @@ bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns)
     return true;
 }
 
-enum { TEMPORARY_NAME_BYTES = PYLAYER_STORE_NAME_BYTES + 2 * sizeof(Owner) + 24 }; /* a maker's name and .tmp */
-
-/* As owner.maker of Python and TEMPORARY name it, so that maintenance deletes what a killed process leaves. */
-static bool temporary_name(char out[TEMPORARY_NAME_BYTES], const char *name)
-{
-    Owner owner = {0};
-    uint64_t random;
-    char maker[2 * sizeof owner + 1];
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        return false;
-    owner_write(&owner);
-    _Static_assert(sizeof owner == 2 * PYLAYER_DIGEST_BYTES, "written as two digests are");
-    digest_hex(maker, (const uint8_t *)&owner);
-    digest_hex(maker + DIGEST_HEX_BYTES - 1, (const uint8_t *)&owner + PYLAYER_DIGEST_BYTES);
-    snprintf(out, TEMPORARY_NAME_BYTES, "%s.%s-%016llx.tmp", name, maker, (unsigned long long)random);
-    return true;
-}
-
 /* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
- * a kill, finds one without its header. Returns how many bytes were written. */
+ * a kill, finds one without its header. Maintenance deletes what a killed process leaves, once it is old. Returns how many
+ * bytes were written. */
 static size_t create(const char *directory, const char *name, const void *data, size_t size)
 {
-    char temporary[TEMPORARY_NAME_BYTES], path[PATH_BYTES + TEMPORARY_NAME_BYTES], final[sizeof path];
-    int fd = temporary_name(temporary, name) ? create_in_store(directory, temporary) : -1;
+    char temporary[PYLAYER_STORE_NAME_BYTES + 4], path[PATH_BYTES + sizeof temporary], final[sizeof path];
+    snprintf(temporary, sizeof temporary, "%s.tmp", name);
+    int fd = create_in_store(directory, temporary);
     if (fd < 0)
         return 0;
     ssize_t written = write_quietly(fd, data, size);
@@ -123,9 +104,6 @@ bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, c
         return false;
     header->salt |= 1;
     owner_write(&header->owner);
-    char *title = program_title(run->info.instance.application_name);
-    strncpy(header->application, title ? title : "", sizeof header->application);
-    free(title);
     file_header_seal(header);
     snprintf(name, PYLAYER_STORE_NAME_BYTES, "%016llx-%s%s", (unsigned long long)header->program, unique, suffix);
     return true;

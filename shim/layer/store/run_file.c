@@ -3,48 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "run/run.h"
-#include "process/program_name.h"
 #include "process/process.h"
-#include "process/trusted.h"
 #include "../../../build/run_names.h"
-#include "store/store_format.h"
 #include "store/run_file.h"
 
 #define SESSION_BYTES 64 /* of pylayer run --summary; a longer text is nobody's */
 
 _Static_assert(sizeof counter_names / sizeof *counter_names == COUNTERS, "each counter has a name");
 _Static_assert(sizeof kind_names / sizeof *kind_names == PYLAYER_KIND_COUNT, "each kind has a name");
-
-static void write_escaped(FILE *out, const char *text)
-{
-    for (; *text; text++)
-        if (*text == '%' || *text == '\n' || *text == '\r')
-            fprintf(out, "%%%02X", (unsigned char)*text);
-        else
-            fputc(*text, out);
-}
-
-static void write_text(FILE *out, const char *key, const char *text)
-{
-    fprintf(out, "%s=s:", key);
-    write_escaped(out, text);
-    fputc('\n', out);
-}
-
-static void write_program(FILE *out, const PylayerInstanceInfo *instance)
-{
-    const char *executable = executable_name(), *application = instance->application_name;
-    write_text(out, "executable", executable);
-    write_text(out, "application", application);
-    write_text(out, "engine", instance->engine_name);
-    char *title = program_title(application);
-    write_text(out, "program", title ? title : executable);
-    free(title);
-}
 
 /* Not as %f: its decimal point is the program's locale's. */
 static void write_time(FILE *out, const char *key, uint64_t microseconds)
@@ -56,8 +23,8 @@ static void write_time(FILE *out, const char *key, uint64_t microseconds)
 static void write_start(FILE *out, const Run *run)
 {
     const char *session = environment_get("PYLAYER_SESSION");
-    if (session && strlen(session) <= SESSION_BYTES)
-        write_text(out, "session", session);
+    if (session && strcspn(session, "%\r\n") == strlen(session) && strlen(session) <= SESSION_BYTES)
+        fprintf(out, "session=s:%s\n", session);
     fprintf(out, "started_ns=i:%llu\n", (unsigned long long)run->begun_ns);
     write_time(out, "started", (wall_clock_ns() - (now_ns() - run->begun_ns)) / 1000);
 }
@@ -83,14 +50,9 @@ static char *describe_run(const Store *store, size_t *size)
     FILE *out = open_memstream(&text, size);
     if (!out)
         return NULL;
-    write_program(out, &store->run->info.instance);
     write_start(out, store->run);
-    write_text(out, "device", store->run->info.device_name);
-    write_text(out, "driver", store->run->info.driver_name);
-    write_text(out, "driver_info", store->run->info.driver_info);
-    write_text(out, "carrier", carriers[atomic_load(&store->run->carrier)]);
-    write_text(out, "reason", store->kept.reason);
-    fprintf(out, "feedback=b:%d\n", store->driver->feedback);
+    fprintf(out, "%.*scarrier=s:%s\nfeedback=b:%d\n", PYLAYER_ABOUT_BYTES, store->kept.about,
+            carriers[atomic_load(&store->run->carrier)], store->driver->feedback);
     if (fclose(out) == 0)
         return text;
     free(text);
