@@ -1,7 +1,5 @@
 /* stored_binaries.c - puts the stored pipeline binaries of a device into memory. A key says nothing about where the
  * pipeline is stored, so all are read. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "binaries/binaries.h"
 

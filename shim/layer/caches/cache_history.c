@@ -2,14 +2,11 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "caches/caches.h"
 #include "crash/sentinel.h"
 #include "process/process.h"
-#include "process/trusted.h"
 #include "store/run_file.h"
-#include "store/store_format.h"
 
 /* Beyond either, policy combines the files: when it is idle, or at the end of the process. */
 #define MANY_FILES 32

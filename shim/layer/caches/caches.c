@@ -1,5 +1,4 @@
 /* caches.c - see caches.h */
-#include <stdlib.h>
 
 #include "caches/caches.h"
 

@@ -156,10 +156,6 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
 
 /* So what the program does not create is not read, and no pipeline waits for the interpreter. */
-/* Reads the folder of a header's identity and program, obeys the decision, and makes the crash sentinel with that
- * header. Returns false if policy must look into the folder first (index_read_folder).
- * Call it before the application has the device, or, with StoredFound::reviewed, if the carrier keeps nothing. */
-bool stored_open(Caches *caches, const FileHeader *header);
 
 /* Merges a record that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Of several
  * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates what

@@ -6,7 +6,6 @@
 #include "caches/caches.h"
 #include "crash/sentinel.h"
 #include "mailbox/mailbox.h"
-#include "process/clock.h"
 
 /* Sends a request. All requests of a device together wait at most ANSWER_WAIT_NS. Returns false if policy has not
  * answered. Sets *spent if that time was used up by requests of which policy answered one. */

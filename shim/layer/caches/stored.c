@@ -1,21 +1,11 @@
 /* stored.c - see caches.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "caches/caches.h"
 #include "crash/sentinel.h"
-#include "crash/crash.h"
 #include "process/process.h"
-#include "process/trusted.h"
-#include "run/run.h"
-#include "store/store.h"
 
 /* How long a creation waits for a record that another thread is giving to the driver. */
 #ifndef GIVEN_WAIT_NS /* shorter in the fuzz targets */
@@ -28,75 +18,6 @@
 
 #define GIVING 1
 #define GIVEN 2
-
-/* Switches the layer off if the decision says so. */
-static void obey_off(const Caches *caches)
-{
-    Store *store = caches->store;
-    atomic_store(&store->undecided, store->kept.undecided);
-    if (!store->kept.off_by || !carrier_keeps(atomic_load(&caches->run->carrier)))
-        return;
-    store->found.off = store->kept.off_by;
-    atomic_store(&caches->run->carrier, PYLAYER_CARRIER_OFF);
-    log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", caches->run->info.device_name,
-             store->kept.reason);
-}
-
-/* Finds the same folder of the system's store. */
-static void find_system(Stored *stored, const char *name)
-{
-    char root[PATH_BYTES], above[PATH_BYTES + 8];
-    system_store_path(root);
-    snprintf(above, sizeof above, "%s/store", root);
-    if (!*root || asprintf(&stored->system, "%s/%s", above, name) < 0) {
-        stored->system = NULL;
-    } else if (!(is_own_root(root) && is_own_directory(above) && is_own_directory(stored->system))) {
-        free(stored->system);
-        stored->system = NULL;
-    }
-}
-
-bool stored_open(Caches *caches, const FileHeader *header)
-{
-    Stored *stored = &caches->store->stored;
-    PylayerDecision *kept = &caches->store->kept;
-    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
-    store_root_path(root);
-    snprintf(above, sizeof above, "%s/store", root);
-    digest_hex(name, header->identity);
-    memcpy(stored->identity, header->identity, sizeof stored->identity);
-    stored->program = header->program;
-    stored->every_program = kept->reads_all;
-    free(stored->directory); /* of the attempt before policy looked into the folder */
-    free(stored->system);
-    stored->system = NULL;
-    if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
-        stored->directory = NULL;
-        return false;
-    }
-    find_system(stored, name);
-    live_outside_name(root, name, stored->outside);
-    stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
-    kept->sentinel_outside |= !stored->own; /* nothing is written there */
-    /* Where nothing is stored and all data passes, nothing is marked. */
-    bool marks = carrier_keeps(atomic_load(&caches->run->carrier)) || !caches->run->plan.report_caches;
-    /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
-    bool fine = index_read_folder(caches->store);
-    if (fine)
-        obey_off(caches);
-    bool read =
-        fine &&
-        (!marks || sentinel_create(caches->crash, caches->store, stored->directory, *header, kept->sentinel_outside) ||
-         caches->store->found.reviewed);
-    if (read)
-        blocks_obey(caches->crash, kept);
-    else
-        index_forget(stored);
-    atomic_store(&stored->open, read);
-    return read;
-}
-
-/* ---- giving records to the driver -------------------------------------------------------------- */
 
 static void note_place(Stored *stored, Place place, uint64_t state)
 {

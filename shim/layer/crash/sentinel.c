@@ -1,6 +1,5 @@
 /* sentinel.c - see sentinel.h */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +11,6 @@
 #include <linux/magic.h>
 
 #include "process/process.h"
-#include "process/spread_lock.h"
 #include "crash/sentinel.h"
 
 #ifndef XFS_SUPER_MAGIC

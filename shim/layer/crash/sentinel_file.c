@@ -9,8 +9,6 @@
 #include "../../../build/driver_variables.h"
 #include "crash/sentinel.h"
 #include "process/process.h"
-#include "process/trusted.h"
-#include "store/store.h"
 #include "store/run_file.h"
 
 static bool begins_with(const char *variable, const char *const *beginnings, size_t count)

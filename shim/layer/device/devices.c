@@ -2,8 +2,6 @@
 #include "device/devices.h"
 
 #include "crash/sentinel.h"
-#include "mailbox/mailbox.h"
-#include "process/spread_lock.h"
 #include "process/process.h"
 #include "store/run_file.h"
 

@@ -1,10 +1,90 @@
-/* opening.c - opens a device's folder of the store (devices.h) */
+/* opening.c - opens a device's folder of the store (devices.h): finds it, reads what is in it, and obeys the decision */
+#define _GNU_SOURCE
 #include "device/devices.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "crash/sentinel.h"
 #include "store/run_file.h"
+
+/* ---- where the folder is ---------------------------------------------------------------------------- */
+
+/* Finds the same folder of the system's store. */
+static void find_system(Stored *stored, const char *name)
+{
+    char root[PATH_BYTES], above[PATH_BYTES + 8];
+    free(stored->system);
+    system_store_path(root);
+    snprintf(above, sizeof above, "%s/store", root);
+    if (!*root || asprintf(&stored->system, "%s/%s", above, name) < 0) {
+        stored->system = NULL;
+    } else if (!(is_own_root(root) && is_own_directory(above) && is_own_directory(stored->system))) {
+        free(stored->system);
+        stored->system = NULL;
+    }
+}
+
+/* Returns false if there is no store, or memory is short. */
+static bool find_folder(Store *store, const FileHeader *header)
+{
+    Stored *stored = &store->stored;
+    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
+    store_root_path(root);
+    snprintf(above, sizeof above, "%s/store", root);
+    digest_hex(name, header->identity);
+    memcpy(stored->identity, header->identity, sizeof stored->identity);
+    stored->program = header->program;
+    stored->every_program = store->kept.reads_all;
+    free(stored->directory); /* of the attempt before policy looked into the folder */
+    if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
+        stored->directory = NULL;
+        return false;
+    }
+    find_system(stored, name);
+    live_outside_name(root, name, stored->outside);
+    stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
+    store->kept.sentinel_outside |= !stored->own; /* nothing is written there */
+    return true;
+}
+
+/* ---- what is decided -------------------------------------------------------------------------------- */
+
+/* Switches the layer off if the decision says so. */
+static void obey_off(Device *device)
+{
+    Store *store = &device->store;
+    atomic_store(&store->undecided, store->kept.undecided);
+    if (!store->kept.off_by || !carrier_keeps(atomic_load(&device->run.carrier)))
+        return;
+    store->found.off = store->kept.off_by;
+    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
+    log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", device->run.info.device_name,
+             store->kept.reason);
+}
+
+/* Reads the folder and obeys the decision. Returns false if policy must look into the folder first. */
+static bool read_folder(Device *device, FileHeader header)
+{
+    Store *store = &device->store;
+    /* Where nothing is stored and all data passes, nothing is marked. */
+    bool marks = carrier_keeps(atomic_load(&device->run.carrier)) || !device->run.plan.report_caches;
+    bool fine = index_read_folder(store);
+    if (fine)
+        obey_off(device);
+    /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
+    bool read = fine && (!marks ||
+                         sentinel_create(&device->crash, store, store->stored.directory, header,
+                                         store->kept.sentinel_outside) ||
+                         store->found.reviewed);
+    if (read)
+        blocks_obey(&device->crash, &store->kept);
+    else
+        index_forget(&store->stored);
+    atomic_store(&store->stored.open, read);
+    return read;
+}
 
 bool device_open_store(Device *device)
 {
@@ -16,7 +96,7 @@ bool device_open_store(Device *device)
     if (!header.created_ns)
         header.created_ns = wall_clock_ns();
     header.program = device->run.info.instance.program_id;
-    bool open = stored_open(&device->caches, &header);
+    bool open = find_folder(store, &header) && read_folder(device, header);
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;

@@ -2,7 +2,6 @@
 #include "device/device.h"
 #include "driver/dispatch.h"
 #include "process/process.h"
-#include "shaders/shaders.h"
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const VkShaderModuleCreateInfo *info,
                                                         const VkAllocationCallbacks *allocator, VkShaderModule *module)

@@ -7,9 +7,7 @@
 #include <sys/auxv.h>
 
 #include "driver/dispatch.h"
-#include "mailbox/mailbox.h"
 #include "instance/instance.h"
-#include "vulkan/pnext.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "instance/skip.h"

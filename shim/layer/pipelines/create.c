@@ -2,7 +2,6 @@
  * would give without the layer (Vulkan, 'Multiple Pipeline Creation'). */
 #include <stdlib.h>
 
-#include "crash/crash.h"
 #include "frames/frames.h"
 #include "pipelines/pipelines.h"
 #include "process/process.h"

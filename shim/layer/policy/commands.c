@@ -1,15 +1,11 @@
 /* commands.c - the functions of PylayerShim, which policy calls on the policy thread. */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
 #include "mailbox/mailbox.h"
-#include "run/run.h"
 #include "device/devices.h"
 #include "frames/frames.h"
 #include "policy/commands.h"
-#include "process/process.h"
 #include "process/program_name.h"
 
 static int32_t open_store(uint64_t serial, const PylayerDecision *decision, PylayerDeviceCreated *out)

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,7 @@
 #include "policy/decisions.h"
 
 #include "policy/policy_files.h"
-#include "process/process.h"
 #include "process/program_name.h"
-#include "process/trusted.h"
 
 #include "../../../build/build_id.h"
 

@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "process/clock.h"
 #include "process/log.h"
 #include "process/process.h"
 #include "process/spread_lock.h"

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>

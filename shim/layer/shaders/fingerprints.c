@@ -14,8 +14,6 @@
 
 #include <string.h>
 
-#include "vulkan/create_info.h"
-
 /* Pipelines that are linked from further libraries have no fingerprint. */
 #define MAX_LIBRARIES 65536
 
@@ -105,11 +103,6 @@ void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fin
 static uint64_t hash_pipeline(Shaders *shaders, const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind,
                               bool quick)
 {
-    static const enum StructureIndex roots[] = {
-        [BIND_GRAPHICS] = STRUCTURE_GRAPHICS,
-        [BIND_COMPUTE] = STRUCTURE_COMPUTE,
-        [BIND_RAY_TRACING] = STRUCTURE_RAY_TRACING,
-    };
     const AnyCreateInfo *info = create_info_at(call, index);
     uint32_t stage_count;
     create_info_stages(call, index, kind, &stage_count);
@@ -123,7 +116,7 @@ static uint64_t hash_pipeline(Shaders *shaders, const PipelineCall *call, uint32
     if (call->point == BIND_GRAPHICS)
         pipeline_learn(&description.walk, &info->graphics, subsets, stage_count);
     add(&description, kind | (uint64_t)description.walk.facts << 32);
-    walk_structures(&description.walk, roots[call->point], info, 1);
+    walk_structures(&description.walk, create_info_structure(call->point), info, 1);
     uint64_t hash = hash_of(&description);
     return description.walk.ended ? 0 : hash ? hash : 1;
 }

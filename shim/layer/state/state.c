@@ -5,9 +5,6 @@
 #include <string.h>
 
 #include "mailbox/mailbox.h"
-#include "process/process.h"
-#include "shaders/shaders.h"
-#include "vulkan/create_info.h"
 
 /* Handles that are known, and objects that are not sent again. What is beyond is not recorded, or sent again. */
 #define MOST_HANDLES (3u << 18)
@@ -342,7 +339,6 @@ void state_note(State *state, enum StateKind kind, const void *info, uint64_t ha
 /* Makes the image of a pipeline that derives from none, and whose creation compiles. */
 static void make_pipeline(Recording *recording, const PipelineCall *call, uint32_t index, Element *element)
 {
-    static const enum StructureIndex roots[] = {STRUCTURE_GRAPHICS, STRUCTURE_COMPUTE, STRUCTURE_RAY_TRACING};
     AnyCreateInfo info;
     const Change change = {
         .clear = VK_PIPELINE_CREATE_DERIVATIVE_BIT | FAIL_ON_COMPILE | EARLY_RETURN,
@@ -351,7 +347,7 @@ static void make_pipeline(Recording *recording, const PipelineCall *call, uint32
     if (element->from_binaries || element->captures || element->flags & CAPTURE_REPLAY)
         recording->image.failed = PYLAYER_UNRECORDED_CAPTURE;
     else if (element_build(element, call, index, change, &info))
-        image_make(&recording->image, roots[call->point], &info);
+        image_make(&recording->image, create_info_structure(call->point), &info);
     else
         recording->image.failed = PYLAYER_UNRECORDED_STRUCTURE;
     element_release(element);

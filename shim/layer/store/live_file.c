@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "process/process.h"
-#include "run/run.h"
-#include "store/store_format.h"
 #include "store/run_file.h"
 
 void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES])

@@ -8,9 +8,6 @@
 #include <unistd.h>
 
 #include "mailbox/mailbox.h"
-#include "process/digest.h"
-#include "process/trusted.h"
-#include "store/store_format.h"
 #include "store/store.h"
 
 /* Reading the headers of more journals is work for each process. */

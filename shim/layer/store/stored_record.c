@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process/trusted.h"
 #include "store/store.h"
 
 static enum ReadResult read_whole(const StoredFile *file, int fd, uint64_t offset, StoredRecord *out)

@@ -131,6 +131,11 @@ bool create_info_has_code(const PipelineCall *call, uint32_t index, enum Pylayer
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);
+static inline enum StructureIndex create_info_structure(enum BindPoint point)
+{
+    static const enum StructureIndex structures[] = {STRUCTURE_GRAPHICS, STRUCTURE_COMPUTE, STRUCTURE_RAY_TRACING};
+    return structures[point];
+}
 
 /* ---- pipeline_facts.c: what a walk has to know of a pipeline: which members count, and which pointers are valid --- */
 
