@@ -65,7 +65,7 @@ def _trace(path: str, chosen: list[Run], frame_ns: int) -> int:
     having = [run for run in chosen if run.timeline is not None]
     if not having:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
-        raise Failure(f"no timeline is recorded for {what}, so there is no trace; old runs lose theirs")
+        raise Failure(f"no timeline is recorded for {what}, so there is no trace")
     return _write(path, trace.pieces(having, frame_ns))
 
 
@@ -159,7 +159,7 @@ def report(
 
     With --json, each slow pipeline has its shaders. A shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of
     a program that uses shader module identifiers, it is that of the identifier. Names are those that the program sets
-    with vkSetDebugUtilsObjectNameEXT. Old runs lose their timelines and are missing there.
+    with vkSetDebugUtilsObjectNameEXT.
 
     \b
     Example:

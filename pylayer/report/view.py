@@ -146,10 +146,7 @@ def timeline_note(run: Row) -> str:
     """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]
     if line["outcome"] == "missing":
-        return (
-            "No timeline was recorded for this run, or it was deleted. A run of less than two seconds that compiles "
-            "nothing has none. The others keep theirs until there are 64 MiB of newer ones."
-        )
+        return "No timeline was recorded for this run. One of less than two seconds that compiles nothing has none."
     notes = []
     if line["outcome"] == "truncated":
         notes.append("The end of the timeline is missing: the program ended before it was written.")
