@@ -44,7 +44,6 @@ class RunLog:
         name, root = runs.new_name(device.program_id), device.folder.root if device.folder is not None else ""
         self._file = RunFile(root, name, device.identity, device.program_id, device.program.name)
         self._ended = 0.0
-        self._closed = False
         self._cache_wait_ns = 0
         self._passed_ns = 0
         #: Whether the driver says which plain pipelines it compiled.
@@ -121,8 +120,6 @@ class RunLog:
         now = time.monotonic_ns()
         start, took = self._looked_ns, now - self._looked_ns
         self._looked_ns = now
-        if self._closed:
-            return
         if activity is not None:
             for kind, hits in enumerate(activity.kind_hits):
                 if not hits:
@@ -176,5 +173,4 @@ class RunLog:
 
     def close(self) -> None:
         """Ends the timeline. Values may still be written."""
-        self._closed = True
         self._file.close()

@@ -159,20 +159,6 @@ def timeline_note(run: Row) -> str:
     return " ".join(notes)
 
 
-#: What was stored, by the name of the carrier.
-CARRIERS = {
-    "cells": "each pipeline by itself (cells)",
-    "binaries": "each pipeline's binaries (binaries)",
-    "off": "nothing (off)",
-    "observe": "nothing (observe)",
-}
-
-
-def kept(run: Row) -> str:
-    """Returns what was stored."""
-    return CARRIERS.get(run["carrier"], run["carrier"] or "unknown")
-
-
 _STATES = {
     "ended": "ended after {duration}",
     "running": "still running, for {duration} so far",

@@ -107,7 +107,6 @@ class RunFile:
     ) -> None:
         #: Change it before anything is written.
         self.name = name
-        self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
         #: Presents that are not in the file.
@@ -203,9 +202,7 @@ class RunFile:
         try:
             written = self._append(parts)
         finally:
-            if written:
-                self.events += len(waiting)
-            else:
+            if not written:
                 self.dropped += len(waiting)
                 self.frames_left_out += len(presents) if shown else 0
                 self._texts, self._threads_written = {}, set()
