@@ -23,8 +23,8 @@ from .output import Failure, plural
 KEEPING = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
 #: The first loader version that reads VK_ADD_LAYER_PATH, through which ``pylayer run`` shows it the manifest.
 ADD_LAYER_PATH_SINCE = (1, 3, 207)
-#: A line of the log: level, time, sentence, and the key=value pairs after it (docs/troubleshooting.md).
-_LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
+#: A line of the log: level, time, sentence and process.
+_LOG_LINE = re.compile(r"pylayer: (\w+): \S+Z (.*) pid=\d+")
 
 #: A physical device, and the result of running a program with one pipeline on it twice under the layer.
 Device = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.file_kinds import BESIDE, REMOVED
+from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
 from ..report.words import DAY, moment
 from . import blocks
@@ -40,8 +40,6 @@ COLUMNS = {
     "#last used": "last_used",
     "#on disk": "bytes",
 }
-#: What files are counted as, in --json.
-KINDS = tuple(dict.fromkeys(kind.counted for kind in REMOVED))
 
 
 # ---- rows ------------------------------------------------------------------------------------------
@@ -51,14 +49,10 @@ def _program(names: Names, holding: Holding) -> Row:
     return {
         "program": names.of(holding.program),
         "program_id": f"{holding.program:016x}",
-        "pipelines": holding.pipelines,
-        "binaries": holding.binaries,
-        "pulled_pipelines": len(holding.pulled),
-        "rebuilt_pipelines": len(holding.rebuilt),
-        "compile_ns": holding.compile_ns,
+        "pipelines": len(holding.fingerprints),
+        "files": holding.files,
         "bytes": holding.bytes,
         "last_used_s": holding.last_use,
-        **holding.counts(),
     }
 
 
@@ -79,9 +73,7 @@ def _identity(names: Names, shelf: Shelf, selection: Selection) -> Row:
 
 def _print_programs(out: Console, identity: Row) -> None:
     rows = identity["programs"]
-    shown = [
-        row | {"files": sum(row[kind] for kind in KINDS), "last_used": moment(row["last_used_s"], DAY)} for row in rows
-    ]
+    shown = [row | {"last_used": moment(row["last_used_s"], DAY)} for row in rows]
     if shown:
         print_table(out, COLUMNS, shown, {"?": "no use is recorded"})
     other, together = human_bytes(identity["other_bytes"]), human_bytes(identity["bytes"])
@@ -136,8 +128,7 @@ def _print_totals(store: Store) -> None:
 def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    last used is the day on which a run last used or stored a pipeline. Sizes are those of the files. --json also says
-    how many of the pipelines came from a fleet, were rebuilt, or are stored as pipeline binaries.
+    last used is the day on which a run last used or stored a pipeline. Sizes are those of the files.
 
     With --verify, every record is compared with its hash. A run verifies what it loads in the same way: it ignores what
     is damaged, keeps the rest of a pack or journal, and deletes the file. With --repair that is done now. Files of
@@ -157,7 +148,7 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
         return
     names = Names(store.root)
 
-    shelves = selection.shelves(store, names, lambda program: as_json)
+    shelves = selection.shelves(store, names)
     found = [_identity(names, shelf, selection) for shelf in shelves]
     found = [one for one in found if one["programs"] or selection.app is None]
     if (name or identity) and not found:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
-from ..common.config import PolicyFileError, sources
+from ..common.config import PolicyFileError, Source, sources
 from ..common.paths import config_files, store_root
 from ..common.policy_errors import Problem
 from .output import EXIT_PROBLEM, files, plural, printable
@@ -26,35 +25,11 @@ def policy() -> None:
     """
 
 
-class _Checked:
-    """A policy file, its document without the preset, and what is wrong with it. ``instead``: what that means."""
-
-    def __init__(self, path: str, shown: str) -> None:
-        self.path, self.shown, self.instead = path, shown, "the layer uses nothing of this file."
-        self.document: dict[str, Any] = {}
-        self.problems: list[Problem] = []
-        try:
-            self.sources = sources(path)
-            self.document = self.sources[-1].document
-        except PolicyFileError as error:
-            self.problems = error.problems
-
-    def try_class(self) -> None:
-        """Asks the policy class that the file names."""
-        if wrong := class_problem(self.sources, self.path):
-            self.problems = [Problem(f"policy: {wrong}", self.sources[-1].line("policy"), 1)]
-            self.instead = "the rest of this file is valid."
-
-    def print(self) -> None:
-        """Prints what is wrong, or that nothing is."""
-        for problem in self.problems:
-            place = f":{problem.line}:{problem.column}" if problem.line else ""
-            click.echo(printable(f"{self.shown}{place}: {problem.text}"))
-        if self.problems:
-            click.echo(f"{plural(len(self.problems), 'problem')}: {self.instead}")
-        else:
-            name = self.document.get("preset")
-            click.echo(f"{self.shown} is valid{f', over the preset {name}' if name else ''}.")
+def _print_problems(shown: str, problems: list[Problem], instead: str) -> None:
+    for problem in problems:
+        place = f":{problem.line}:{problem.column}" if problem.line else ""
+        click.echo(printable(f"{shown}{place}: {problem.text}"))
+    click.echo(f"{plural(len(problems), 'problem')}: {instead}")
 
 
 @policy.command(epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
@@ -75,16 +50,27 @@ def check(file: str | None) -> None:
       pylayer policy check new-policy.yaml
     """
     system, user = config_files() if file is None else (None, os.path.abspath(file))
-    checked = [_Checked(path, shown) for path, shown in ((system, system), (user, file or user)) if path and shown]
-    if naming := [one for one in checked if "policy" in one.document]:
-        naming[-1].try_class()
-    wrong = any(each.problems for each in checked)
-    if checked and not wrong and user == config_files()[1]:
-        read_policies(config_files()[0], user, store_root())  # writes the compiled copy
-    if not checked:
+    found: dict[str, list[Source]] = {}
+    wrong = False
+    for path in filter(None, (system, user)):
+        try:
+            found[path] = sources(path)
+        except PolicyFileError as error:
+            _print_problems(file or path, error.problems, "the layer uses nothing of this file.")
+            wrong = True
+    naming = next((path for path in reversed(found) if "policy" in found[path][-1].document), None)
+    for path, of_file in found.items():
+        if path == naming and (problem := class_problem(of_file, path)):
+            told = Problem(f"policy: {problem}", of_file[-1].line("policy"), 1)
+            _print_problems(file or path, [told], "the rest of this file is valid.")
+            wrong = True
+        else:
+            preset = of_file[-1].document.get("preset")
+            click.echo(f"{file or path} is valid{f', over the preset {preset}' if preset else ''}.")
+    if not (found or wrong):
         click.echo(f"There is {no_policy_file()}.")
-    for each in checked:
-        each.print()
+    elif not wrong and user == config_files()[1]:
+        read_policies(config_files()[0], user, store_root())  # writes the compiled copy
     raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
 
 

@@ -13,7 +13,7 @@ import click
 
 from ..common import user_policy
 from ..common.config import PolicyFileError, Source, merged, read_preset, sources
-from ..common.paths import config_files, store_root, system_config_file
+from ..common.paths import config_files, store_root
 from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
 from ..common.settings import TOP_DEFAULTS, is_skipped, rule_matches, settings_for, top_setting
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
-#: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
-NOT_CHANGED = ("carrier", "may_be_kept")
 
 
 # ---- what is asked about ---------------------------------------------------------------------------
@@ -140,21 +138,17 @@ def _explained(
     sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str
 ) -> dict[str, Any]:
     """Returns everything about one program on one device. ``skipped`` is the rule because of which the layer does
-    nothing in the program, or empty text. ``changed`` is what the user's policy class changed in the built-in policy's
-    plan."""
+    nothing in the program, or empty text."""
     document = merged(sources)
     settings = settings_for(document, program, facts)
     rules = _rules(sources, program, facts)
     shown: dict[str, Any] | None = None
-    changed: dict[str, Any] = {}
     carrier, reason = choose_carrier(settings, facts)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             plan = decider.plan_device(program, facts, dict(settings))
         if not isinstance(plan, Plan):
             raise TypeError("plan_device returned no Plan")
-        built_in = Policy().plan_device(program, facts, dict(settings)).as_dict()
-        changed = {name: value for name, value in plan.as_dict().items() if value != built_in[name]}
         shown = {**plan.as_dict(), "carrier": CARRIER_NAMES[plan.carrier]}
         if plan.carrier != carrier:
             reason = "chosen by the policy class"
@@ -168,18 +162,11 @@ def _explained(
         "rules": rules,
         "settings": _values(settings, sources, rules, "settings"),
         "plan": shown,
-        "changed": {name: value for name, value in changed.items() if name not in NOT_CHANGED},
         "reason": reason,
     }
 
 
 # ---- for people ------------------------------------------------------------------------------------
-
-
-def _short(source: str) -> str:
-    """Returns a file's name for tables, whose heading shows its path. A preset keeps its name. The system's file keeps
-    its path, because both files may have one name."""
-    return source if source == system_config_file() else source.rpartition("/")[2]
 
 
 def _match_text(match: dict[str, Any]) -> str:
@@ -196,7 +183,7 @@ def _yaml(value: Any) -> str:
 
 
 def _origin(own: dict[str, Any]) -> str:
-    place = f"{_short(own['source'])}:{own['line']}" if own["line"] else own["source"]
+    place = f"{own['source']}:{own['line']}" if own["line"] else own["source"]
     return f"rule {own['rule']}, {place}" if own["rule"] else place
 
 
@@ -208,7 +195,7 @@ def _rule_facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     for rule in found["rules"]:
         why = "; ".join(f"{key} is {has[key] or 'not known'}" for key in rule["failed"])
         state = f"does not match: {why}" if why else f"matches, sets {_yaml(rule['set']) or 'nothing'}"
-        place = f"{rule['number']}  {_short(rule['source'])}:{rule['line']}"
+        place = f"{rule['number']}  {rule['source']}:{rule['line']}"
         lines.append((place, f"{_match_text(rule['match'])}: {state}"))
     return lines
 
@@ -237,9 +224,6 @@ def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]]) 
         section("There are no rules.", [])
     values = {**found["settings"], **top}
     section("Settings", [(key, f"{_yaml(own['value'])}  ({_origin(own)})") for key, own in values.items()])
-    if found["changed"]:
-        changed = [(name, _yaml(value)) for name, value in found["changed"].items()]
-        section("The policy class changes these attributes of the plan", changed)
 
 
 # ---- the command -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..common.program_name import comparable
 from ..report.recorded import is_named
@@ -70,28 +70,26 @@ def _pids() -> Iterator[int]:
                 continue  # it has ended
 
 
-def running(wanted: str, executables: set[str]) -> list[Process]:
-    """Returns this user's processes that a person means by a name, or that run one of these executables. Those that use
-    Vulkan come first."""
+def _processes(takes: Callable[[int, list[str]], bool]) -> list[Process]:
+    """Returns this user's processes that ``takes`` selects by number and names. Those that use Vulkan come first."""
     found = []
-    executables = {comparable(executable) for executable in executables}
     for pid in _pids():
         try:
             names = _names(pid)
+            if takes(pid, names):
+                found.append(Process(pid, names[0]))
         except OSError:
-            continue  # it has ended, or is a thread of the kernel
-        if any(comparable(name) in executables or is_named(wanted, name, 0) for name in names):
-            found.append(Process(pid, names[0]))
+            continue  # it has ended, is a thread of the kernel, or does not let itself be looked at
     return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))
+
+
+def running(wanted: str, executables: set[str]) -> list[Process]:
+    """Returns the processes that a person means by a name, or that run one of these executables."""
+    known = {comparable(executable) for executable in executables}
+    return _processes(lambda _, names: any(comparable(name) in known or is_named(wanted, name, 0) for name in names))
 
 
 def of_session(session: str) -> list[Process]:
-    """Returns this user's processes that were started with a ``PYLAYER_SESSION``. Those that use Vulkan come first."""
-    found = []
-    for pid in _pids():
-        try:
-            if f"PYLAYER_SESSION={session}".encode() in _read(pid, "environ").split(b"\0"):
-                found.append(Process(pid, _names(pid)[0]))
-        except OSError:
-            continue  # it has ended, or does not let itself be looked at
-    return sorted(found, key=lambda one: (not one.has_layer, not one.has_vulkan, one.pid))
+    """Returns the processes that were started with a ``PYLAYER_SESSION``."""
+    variable = f"PYLAYER_SESSION={session}".encode()
+    return _processes(lambda pid, _: variable in _read(pid, "environ").split(b"\0"))

@@ -21,7 +21,6 @@ from .output import (
     print_indented,
     print_json,
     print_table,
-    progress,
     usual_mode,
     write_whole,
 )
@@ -65,7 +64,7 @@ def _trace(path: str, chosen: list[Run], frame_ns: int) -> int:
     having = [run for run in chosen if run.timeline is not None]
     if not having:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
-        raise Failure(f"no timeline is recorded for {what}, so there is no trace; old runs lose theirs")
+        raise Failure(f"no timeline is recorded for {what}, so there is no trace")
     return _write(path, trace.pieces(having, frame_ns))
 
 
@@ -103,7 +102,7 @@ def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:
         ("run", f"{own['run']}, process {own['pid'] or 'unknown'}"),
         ("state", view.state(own)),
         ("device", f"{own['device'] or 'unknown device'}; {run.driver or 'unknown driver'}"),
-        ("kept", view.kept(own)),
+        ("carrier", "; ".join(text for text in (own["carrier"] or "unknown", own["reason"]) if text)),
     ]
     facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
     print_facts(out, facts)
@@ -159,7 +158,7 @@ def report(
 
     With --json, each slow pipeline has its shaders. A shader's hash is the XXH3-64 of its SPIR-V (xxhsum -H3 FILE); of
     a program that uses shader module identifiers, it is that of the identifier. Names are those that the program sets
-    with vkSetDebugUtilsObjectNameEXT. Old runs lose their timelines and are missing there.
+    with vkSetDebugUtilsObjectNameEXT.
 
     \b
     Example:
@@ -176,15 +175,11 @@ def report(
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)
     frame_ns, size = round(frame_ms * 1e6), 0
-    with progress("reading runs", len(chosen) * (2 if html else 1)) as advance:
-        numbers: list[tuple[Run, rows.Row]] = []
-        for run in chosen:
-            numbers.append((run, rows.of_run(found, run, frame_ns)))
-            advance(1)
-        if html and page:
-            size = _write(html, page.render(numbers, frame_ns, advance))
-        elif trace:
-            size = _trace(trace, chosen, frame_ns)
+    numbers = [(run, rows.of_run(found, run, frame_ns)) for run in chosen]
+    if html and page:
+        size = _write(html, page.render(numbers, frame_ns))
+    elif trace:
+        size = _trace(trace, chosen, frame_ns)
     path = html or trace
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..common import file_kinds
-from ..common.files import remove
-from ..common.identity import ABI, NO_IDENTITY
+from ..common.files import remove, size_of
+from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
@@ -72,7 +72,7 @@ class Removing:
     # ---- what to remove ----------------------------------------------------------------------------------
 
     def _add(self, removal: Removal) -> None:
-        self.folders += [removal] * (not removal.is_empty)
+        self.folders += [removal] * bool(removal.paths or removal.in_use)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
@@ -88,12 +88,8 @@ class Removing:
             raise Failure(f"nothing was deleted: {why}")
         click.echo(f"Devices here: {'; '.join(map(described, present))}")
         for shelf in Selection().shelves(self.store, self.names):
-            abi = shelf.identity.fields.get("abi") if shelf.identity is not None else None
             if shelf.identity is None:
                 self.kept.append(f"identity {shelf.name}, because its identity file is missing or damaged")
-            elif abi != ABI:
-                why = f"it is for {abi} programs, whose drivers cannot be listed from here"
-                self.kept.append(f"identity {shelf.name}, because {why}")
             elif not any(is_of(shelf.identity, facts) for facts in present):
                 self._add(Removal(folder_of(self.store.root, shelf), None))
 
@@ -106,7 +102,7 @@ class Removing:
             self.kept.append(f"{plural(len(running), 'run')} of programs that are running")
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
         kept = {name + file_kinds.RUN for name in running}
-        self.others["history"] = {path: _size(path) for path in found if os.path.basename(path) not in kept}
+        self.others["history"] = {path: size_of(path) for path in found if os.path.basename(path) not in kept}
 
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
@@ -158,13 +154,6 @@ class Removing:
             raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")
 
 
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0  # gone
-
-
 def _told(sizes: dict[str, int]) -> str:
     return f"{plural(len(sizes), 'file')}, {human_bytes(sum(sizes.values()))}"
 
@@ -178,7 +167,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     elif "pipelines" in kinds:
         work.add_pipelines(selection)
     if stale or (everything and "pipelines" in kinds):
-        work.others["leftovers"] = {path: _size(path) for path in leftovers(store.root)}
+        work.others["leftovers"] = {path: size_of(path) for path in leftovers(store.root)}
     if stale:
         return work
     if "history" in kinds:

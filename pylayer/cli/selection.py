@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,8 +73,6 @@ class Names:
             vendor, number = (int(fields.get(key, 0)) for key in ("vendor_id", "device_id"))
             device = f"vendor {vendor:#06x} device {number:#06x}"
         driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
-        if str(fields.get("abi", "")).startswith("32"):
-            driver += " (32-bit)"
         return device or "unknown device", driver or known or "unknown driver"
 
     def as_json(self, identity: Identity | None, name: str) -> dict[str, str]:
@@ -126,10 +124,9 @@ class Selection:
         """Returns whether a recorded run is selected."""
         return self.takes_identity(run.identity) and (self.app is None or run.matches(self.app))
 
-    def shelves(self, store: Store, names: Names, details: Callable[[int], bool] | None = None) -> list[Shelf]:
-        """Returns what the store holds under the selected identities. Learns the names of programs there.
-        ``details``: as in ``Store.shelves``."""
-        return store.shelves(self.takes_identity, names.learn, details)
+    def shelves(self, store: Store, names: Names) -> list[Shelf]:
+        """Returns what the store holds under the selected identities. Learns the names of programs there."""
+        return store.shelves(self.takes_identity, names.learn)
 
     def __str__(self) -> str:
         parts = [f"a program named {self.app}"] if self.app else []

@@ -81,8 +81,7 @@ def _device(run: Run) -> str:
     shown = run.shown()
     compiled = "?" if shown["compiled"] is None else shown["compiled"]
     counts = f"{plural(run.pipelines, 'pipeline')}, {shown['hits']} found, {compiled} compiled"
-    off = run.policy.get("switched_off")
-    policy = f"; the policy class {run.policy['class']} was switched off: {off}" if off else ""
+    policy = f"; {run.policy}" if run.policy else ""
     return f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}{policy}"
 
 

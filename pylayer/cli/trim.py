@@ -61,7 +61,6 @@ def trim(max_size: int | None) -> None:
                 advance(1)
     except OSError as error:
         raise Failure(f"{store.root} could not be trimmed: {error.strerror or error}; the store is intact") from error
-    click.echo(f"Folded: {plural(work.journals, 'journal')} and {plural(work.packs, 'pack')}.")
     click.echo(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
     click.echo(f"The store was {human_bytes(work.bytes_before)} and is {human_bytes(work.bytes_after)}.")
     for name, reason in work.skipped:

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common import outcomes
-from .output import (
-    EXIT_PROBLEM,
-    console,
-    human_bytes,
-    picked,
-    plural,
-    print_indented,
-    print_json,
-    printable,
-    progress,
-)
+from .output import EXIT_PROBLEM, console, human_bytes, picked, plural, print_json, printable, progress
 from .selection import Names, Selection
 
 if TYPE_CHECKING:
@@ -51,26 +40,14 @@ def _json(root: str, report: Verification) -> dict[str, Any]:
     }
 
 
-def _print_damage(root: str, listed: list[Damage], style: str) -> None:
+def _print(report: Verification) -> None:
     out = console()
-    base = os.path.join(root, "")
-    for what in listed[:LISTED]:
-        place = f" at byte {what.offset}" if what.offset or what.size >= 0 else ""
-        size = f", {plural(what.size, 'byte')}" if what.size > 0 else ""
-        detail = f" ({what.detail})" if what.detail else ""
-        out.print(printable(what.path.removeprefix(base)), style=style, soft_wrap=True)
-        print_indented(out, f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
+    listed = [(what, "bold red") for what in report.problems] + [(what, "yellow") for what in report.other_versions]
+    listed += [(what, "dim") for what in report.torn_ends]
+    for what, style in listed[:LISTED]:
+        out.print(printable(str(what)), style=style, soft_wrap=True)
     if len(listed) > LISTED:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
-
-
-def _print(root: str, report: Verification) -> None:
-    out = console()
-    _print_damage(root, report.problems, "bold red")
-    _print_damage(root, report.other_versions, "yellow")
-    for what in report.torn_ends:
-        line = "it ends inside a record, because a program is writing it or was killed"
-        out.print(f"{what.path}: {line}", style="dim", soft_wrap=True)
     out.print(
         f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
         f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)})."
@@ -117,6 +94,6 @@ def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> 
     elif not (report.files or report.problems or report.other_versions):
         click.echo(f"Nothing of {selection} is stored in {store.root}; pylayer ls lists what is there.")
     else:
-        _print(store.root, report)
+        _print(report)
     if report.problems:
         raise click.exceptions.Exit(EXIT_PROBLEM)

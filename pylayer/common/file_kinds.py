@@ -26,19 +26,18 @@ FLAGS = ("appended", "folded", "removed", "evicted", "verified", "synced")
 class Kind(str):
     """One kind of file. ``pattern``: its path below the store's root.
 
-    ``magic``: the kind in its file header; empty if it has none. ``counted``: what `pylayer ls` counts it as.
+    ``magic``: the kind in its file header; empty if it has none.
     ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it.
     ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store exceeds its limit.
     ``verified``: `pylayer ls --verify` reads it. ``synced``: its content is on the disk before its name is. Files of
     other kinds may be empty or missing after a power cut.
     """
 
-    __slots__ = ("counted", "magic", "of_program", "pattern", "place", *FLAGS)
+    __slots__ = ("magic", "of_program", "pattern", "place", *FLAGS)
     pattern: str
     place: str
     of_program: bool
     magic: bytes
-    counted: str
     appended: bool
     folded: bool
     removed: bool
@@ -46,10 +45,10 @@ class Kind(str):
     verified: bool
     synced: bool
 
-    def __new__(cls, pattern: str, flags: str = "", *, magic: bytes = b"", counted: str = "") -> Kind:  # noqa: D102
+    def __new__(cls, pattern: str, flags: str = "", *, magic: bytes = b"") -> Kind:  # noqa: D102
         name = pattern.rpartition("/")[2]
         self = super().__new__(cls, name[name.rfind(".") :] if "." in name else "")
-        self.pattern, self.magic, self.counted = pattern, magic, counted
+        self.pattern, self.magic = pattern, magic
         self.place = pattern.partition("/")[0]
         self.of_program = name.startswith("<program>-")
         for flag in FLAGS:
@@ -65,10 +64,10 @@ _WHOLE = "removed evicted verified"
 _STORE = "store/<identity>/<program>-<unique>"
 
 IDENTITY = Kind("store/<identity>/identity", "synced")
-JOURNAL = Kind(_STORE + ".journal", _PIPELINES + " appended", magic=b"JRNL", counted="journals")
-CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL", counted="journals")
-PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK", counted="packs")
-ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST", counted="attestation_files")
+JOURNAL = Kind(_STORE + ".journal", _PIPELINES + " appended", magic=b"JRNL")
+CLOSED = Kind(_STORE + ".closed", _PIPELINES + " evicted", magic=b"JRNL")
+PACK = Kind(_STORE + ".pack", _PIPELINES + " evicted synced", magic=b"PACK")
+ATTEST = Kind(_STORE + ".attest", _WHOLE + " appended", magic=b"ATST")
 VERDICT = Kind(_STORE + ".verdict", "synced verified", magic=b"VRDT")
 LIVE = Kind(_STORE + ".live", magic=b"LIVE")
 TEMPORARY = Kind("<name>.<maker>.tmp")

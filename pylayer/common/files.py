@@ -120,6 +120,14 @@ def read_small(path: str, limit: int) -> bytes:
         os.close(fd)
 
 
+def size_of(path: str) -> int:
+    """Returns the size of a file; 0 if it is gone."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
 def open_foreign(path: str) -> int:
     """Opens a plain file that may belong to anybody, for reading; returns the descriptor. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

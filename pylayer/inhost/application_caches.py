@@ -3,8 +3,6 @@ not know."""
 
 from __future__ import annotations
 
-from ..values import GOOD_OUTCOMES, LOG_DEBUG, LOG_WARN
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,21 +45,6 @@ class ApplicationCaches:
         """Counts the outcome of initial data."""
         counts = self.refused if refused else self.outcomes
         counts[outcome] = counts.get(outcome, 0) + 1
-
-    @staticmethod
-    def describe(data: CacheData, outcome: str) -> str:
-        """Returns the outcome for the log. For altered data it includes the kind of damage."""
-        return f"{outcome} ({data.damage})" if outcome == "altered" else outcome
-
-    def report(self, data: CacheData, outcome: str, log: Callable[[int, str], None]) -> None:
-        """Counts and logs the outcome of initial data that passed regardless of it."""
-        self.count(outcome, refused=False)
-        good = outcome in GOOD_OUTCOMES
-        passed = "" if good else "; the driver got it, because application_caches is report"
-        log(
-            LOG_DEBUG if good else LOG_WARN,
-            f"application cache of {data.data_size} bytes: {self.describe(data, outcome)}{passed}",
-        )
 
     @property
     def reports(self) -> bool:

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from .._policy import ffi, lib
 from ..store.frames import Present
-from ..values import (
-    Activity,
-    CacheData,
-    Cell,
-    Decision,
-    DeviceFacts,
-    DeviceState,
-    Plan,
-    Program,
-    Recorded,
-)
+from ..values import Activity, CacheData, Cell, Decision, DeviceFacts, DeviceState, Plan, Program, Recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -264,16 +254,7 @@ def log_wanted(level: int) -> bool:
     return bool(_shim.log_wanted(level))
 
 
-def log(level: int, text: str, **fields: str | int) -> None:
-    """void log(int32_t level, const char *text): writes a sentence and, after it, ``fields`` as key=value."""
+def log(level: int, text: str) -> None:
+    """void log(int32_t level, const char *text): writes a sentence."""
     if _shim.log_wanted(level):
-        _shim.log(level, (text + "".join(map(_field, fields.items()))).encode("utf-8", "replace"))
-
-
-def _field(pair: tuple[str, str | int]) -> str:
-    key, value = pair
-    text = str(value)
-    if isinstance(value, int) or (text and not any(character in text for character in ' "=\\')):
-        return f" {key}={text}"
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f' {key}="{escaped}"'
+        _shim.log(level, text.encode("utf-8", "replace"))

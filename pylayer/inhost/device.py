@@ -43,9 +43,9 @@ class Device:
         #: The decision for later processes is not stored, or may be out of date.
         self.is_stale = False
 
-    def log(self, level: int, text: str, **fields: str | int) -> None:
+    def log(self, level: int, text: str) -> None:
         """Writes one line to the log."""
-        self.commands.log(level, text, **fields)
+        self.commands.log(level, text)
 
     @property
     def checks_data(self) -> bool:

@@ -19,11 +19,13 @@ from ..values import (
     CARRIER_CELLS,
     CARRIER_NAMES,
     CARRIER_OFF,
+    GOOD_OUTCOMES,
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
     OUTCOME_KEPT,
     VERDICT_EMPTY,
+    VERDICT_PASS,
 )
 
 # Import only what the first plan needs: a program waits for it in vkCreateDevice. Session and store are imported later.
@@ -40,13 +42,10 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .user_class import UserClass
 
-#: A cache hit sends no message. While the counters change, policy reads them this often, for the timeline.
-STATISTICS_INTERVAL_NS = 1_000_000_000
-#: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
-#: program is never quiet, policy writes statistics at this interval.
-SETTLE_INTERVAL_NS = 5_000_000_000
-#: Policy writes statistics when no message has come for this long.
-QUIET_NS = 1_000_000_000
+#: A cache hit sends no message. While messages come or counters change, policy writes statistics this often.
+INTERVAL_NS = 1_000_000_000
+#: It reads counters once more after this time without a change, and then sleeps until something happens.
+LAST_INTERVAL_NS = 5_000_000_000
 #: Most records in one system call. IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
 #: Stack of threads that policy starts. The default is RLIMIT_STACK, which may be 64 KiB.
@@ -62,12 +61,12 @@ class Host:
         self.document: dict[str, Any] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
-        #: The user's policy class. None until it is first imported or called.
+        #: The user's policy class. None without one.
         self.user_class: UserClass | None = None
         #: What the statistics of runs say about that class. Empty without one.
         self.policy_facts: dict[str, Any] = {}
         self._dirty = False
-        self._last_statistics = self._last_settled = time.monotonic_ns()
+        self._last_written = time.monotonic_ns()
         #: The statistics had changed when they were last written.
         self._active = False
         #: Everything is written, and nothing has happened since.
@@ -104,30 +103,24 @@ class Host:
         wanted = settings.top_setting(self.document, "policy")
         self._plans_may_be_kept &= not wanted
         if wanted:
-            try:
-                from ..common import user_policy
+            from ..common import user_policy
+            from .user_class import UserClass
 
-                self.policy = self._users(wanted).run(user_policy.load, wanted, user, system)
+            self.user_class = UserClass(wanted, self.policy_facts)
+            try:
+                self.policy = self.user_class.run(user_policy.load, wanted, user, system)
             except BaseException as error:
                 reason = describe(error)
                 boundary.log(LOG_WARN, f"policy {wanted} cannot be used: {reason}; the built-in one is in force")
-                self._users(wanted).switch_off(f"it cannot be used: {reason}")
+                self.user_class.switch_off(f"it cannot be used: {reason}")
 
     # ---- messages --------------------------------------------------------------------------------
 
-    def _users(self, name: str) -> UserClass:
-        if self.user_class is None:
-            from .user_class import UserClass
-
-            self.user_class = UserClass(name, self.policy_facts)
-        return self.user_class
-
     def _ask(self, method: str, *arguments: Any) -> Any:
         """Calls a method of the policy. Those of the user's class get copies, and their answers become plain values."""
-        if type(self.policy) is Policy:
+        if self.user_class is None or type(self.policy) is Policy:
             return getattr(self.policy, method)(*arguments)
-        kind = type(self.policy)
-        return self._users(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
+        return self.user_class.ask(self.policy, method, *arguments)
 
     def _judge(self) -> None:
         """Puts the built-in policy in the place of a class that keeps failing."""
@@ -148,23 +141,16 @@ class Host:
         if self._is_skipped(message, program):
             return  # without an answer the layer does nothing
         wanted = settings.settings_for(self.document, program, facts)
-        try:
-            plan = self._ask("plan_device", program, facts, wanted)
-            records = plan.record_state and self._is_unrecorded(message.program_id, facts, plan)
-            in_time = message.kept or message.answer_plan(plan, records)
-        except BaseException:
-            self._note_unplanned(message, program, facts, "plan_device failed")
-            raise
+        plan = self._ask("plan_device", program, facts, wanted)
+        records = plan.record_state and self._is_unrecorded(message.program_id, facts, plan)
+        in_time = message.kept or message.answer_plan(plan, records)
         if not in_time:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
-            self._note_unplanned(message, program, facts, "the plan came too late")
         from .session import DeviceSession
 
         share, state_mib = (settings.top_setting(self.document, key) for key in ("share", "state_mib"))
-        session = DeviceSession(
-            boundary, message.device, program, message.program_id, facts, self.root, share, wanted, int(state_mib), plan
-        )
-        session.run_log.planned_ns = message.sent_ns
+        device = (boundary, message.device, program, message.program_id, facts, self.root, wanted)
+        session = DeviceSession(plan, share, int(state_mib), *device)
         session.policy = self.policy_facts
         carrier, reason = choose_carrier(wanted, facts)
         session.reason = session.plan_reason = reason if plan.carrier == carrier else "chosen by the policy class"
@@ -200,27 +186,6 @@ class Host:
         boundary.log(LOG_INFO, f"a skip rule matches {program.name}; the layer does nothing for it")
         return True
 
-    def _note_unplanned(self, message: boundary.Message, program: Program, facts: DeviceFacts, reason: str) -> None:
-        """Writes statistics that the device runs without the layer, for `pylayer stats`. Only with a policy class,
-        which may be the cause."""
-        if not self.policy_facts:
-            return
-        from ..common.identity import Identity
-        from ..store.runs import new_name
-        from ..store.timeline import RunFile
-        from .run_log import described
-
-        self._judge()
-        if self.root is None:
-            return
-        own = message.program_id
-        values = described(program, facts)
-        values |= {"started": time.time(), "carrier": "off", "reason": reason, "policy": self.policy_facts}
-        try:
-            RunFile(self.root, new_name(own), Identity.of(facts), own, program.name).note(values)
-        except OSError as error:
-            boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
-
     def device_created(self, message: boundary.Message) -> None:
         """DEVICE_CREATED: has the layer read the store if it has not, and takes the carrier in force. The program may
         wait for that."""
@@ -236,15 +201,11 @@ class Host:
         self._guard(session.open_store)
         message.answer()
         self._guard(session.keep_decision)
-        session.run_log.device_created(message.sent_ns, session.state, session.reason)
+        session.run_log.device_created(session.state)
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
             f"{session.reason}; identity {session.identity.name}",
-            device=session.facts.device_name,
-            carrier=CARRIER_NAMES[session.state.carrier],
-            program=session.program.name,
-            identity=session.identity.name,
         )
         self._ask("device_created", session.program, session.facts, session.state)
 
@@ -256,24 +217,24 @@ class Host:
         data = message.cache_data()
         data.history = session.caches.history(data)
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
-        if session.caches.reports:  # the message is an event: the program does not wait
-            session.caches.report(data, outcome, boundary.log)
-            session.run_log.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
-            return
-        if verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
+        meaning, reports = "", session.caches.reports
+        if reports:  # the message is an event: the program does not wait, and its data has passed
+            verdict = VERDICT_PASS
+            if outcome not in GOOD_OUTCOMES:
+                meaning = "; the driver got it, because application_caches is report"
+        elif verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
-        refused = verdict == VERDICT_EMPTY
-        message.answer_verdict(verdict)
-        session.caches.count(outcome, refused)
-        word = "emptied" if refused else "passed"
-        session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
-        meaning = "; the program gets an empty cache" if refused else ""
+        if verdict == VERDICT_EMPTY:
+            meaning = "; the program gets an empty cache"
+        if not reports:
+            message.answer_verdict(verdict)
+        session.caches.count(outcome, verdict == VERDICT_EMPTY)
+        word = "emptied" if verdict == VERDICT_EMPTY else "passed"
+        session.run_log.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=not reports)
+        damage = f" ({data.damage})" if outcome == "altered" else ""
         boundary.log(
-            LOG_WARN if refused else LOG_DEBUG,
-            f"application cache of {data.data_size} bytes: {session.caches.describe(data, outcome)}{meaning}",
-            bytes=data.data_size,
-            outcome=outcome,
-            refused=int(refused),
+            LOG_WARN if meaning else LOG_DEBUG,
+            f"application cache of {data.data_size} bytes: {outcome}{damage}{meaning}",
         )
 
     def cache_used(self, message: boundary.Message) -> None:
@@ -373,7 +334,7 @@ class Host:
         if session is None:
             return
         try:
-            counters = self._settle(session, message.sent_ns)
+            counters = self._settle(session, ends=True)
         finally:
             session.close()
         if counters:  # without them the device was never created, or the layer has written the statistics
@@ -384,7 +345,7 @@ class Host:
 
     def _flush_process(self, message: boundary.Message) -> None:
         for session in self.sessions.values():
-            self._guard(self._settle, session, message.sent_ns)
+            self._guard(self._settle, session, True)
         for session in self.sessions.values():
             self._guard(session.close)  # before device_destroyed: exit() does not wait for a policy class that hangs
         for session in self.sessions.values():
@@ -400,17 +361,15 @@ class Host:
             if self.policy_facts:
                 session.write_run()  # adds the result of the call to the statistics
 
-    def _settle(self, session: DeviceSession, ended_ns: int = 0) -> dict[str, int]:
-        """Writes statistics and uses. Returns the counters, empty without a device.
-        ``ended_ns``: when vkDestroyDevice or exit() began to wait; 0 if the device goes on."""
+    def _settle(self, session: DeviceSession, ends: bool = False) -> dict[str, int]:
+        """Writes statistics and uses. Returns the counters, empty without a device. ``ends``: the device's run does."""
         counters = session.read_counters()
         if counters:
-            if ended_ns:
-                session.run_log.end(ended_ns)
+            if ends:
+                session.run_log.end()
             session.pipelines.write_uses()
-            session.judge(bool(ended_ns))
-            session.write_run()
-            session.warn(counters)
+            session.judge(ends)
+            self._active |= session.write_run()
         return counters
 
     def handle(self, message: boundary.Message) -> None:
@@ -431,27 +390,16 @@ class Host:
         self._judge()
 
     def _idle(self) -> None:
-        """Writes statistics and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
-        self._last_statistics = self._last_settled = time.monotonic_ns()
-        self._settled = not self._dirty and not self._active
-        self._active = self._dirty
-        self._dirty = False
+        """Writes statistics and starts maintenance, while no message waits or after INTERVAL_NS."""
+        self._last_written = time.monotonic_ns()
+        was_active = self._active or self._dirty
+        self._active = self._dirty = False
         for session in self.sessions.values():
             self._guard(self._settle, session)
-            session.writer.sync()
             if session.wants_maintenance:
                 session.writer.close()  # so that what is in it can be joined
                 self.maintaining.after(session)
-
-    def _write_statistics(self) -> None:
-        self._last_statistics = time.monotonic_ns()
-        self._active = self._settled = False
-        for session in self.sessions.values():
-            self._guard(self._write_run, session)
-
-    def _write_run(self, session: DeviceSession) -> None:
-        session.read_counters()
-        self._active |= session.write_run()
+        self._settled = not (was_active or self._active)
 
     @property
     def maintaining(self) -> Maintaining:
@@ -465,11 +413,11 @@ class Host:
     def _timeout(self, busy: bool) -> int:
         if busy:
             return 0
-        if self._dirty:
-            return QUIET_NS
-        if not self.sessions or (self._settled and not any(session.sees_frames for session in self.sessions.values())):
+        if not self._dirty and not self.sessions:
             return -1
-        return STATISTICS_INTERVAL_NS if self._active else SETTLE_INTERVAL_NS
+        if self._settled and not any(session.sees_frames for session in self.sessions.values()):
+            return -1
+        return INTERVAL_NS if self._dirty or self._active else LAST_INTERVAL_NS
 
     def loop(self) -> None:
         """Handles messages until the process ends or the mailbox is closed."""
@@ -495,11 +443,8 @@ class Host:
             if message is None and maintaining is not None and maintaining.has_work:
                 self._guard(maintaining.step)
                 busy = maintaining.has_work
-            now = time.monotonic_ns()
-            if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
+            if waited_in_vain or time.monotonic_ns() - self._last_written > INTERVAL_NS:
                 self._guard(self._idle)
-            elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
-                self._guard(self._write_statistics)
 
 
 #: The methods of ``Message`` that return what a message with data to store brings. ``HANDLERS`` has the other messages.

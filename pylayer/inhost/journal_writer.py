@@ -1,11 +1,10 @@
-"""Writes to one device's folder: appends to its journal, syncs it to the disk, and logs write errors."""
+"""Writes to one device's folder: appends to its journal, and logs write errors."""
 
 from __future__ import annotations
 
 import time
 
 from ..store.journal import Journal
-from ..store.syncing import Syncer
 from ..values import LOG_WARN
 
 TYPE_CHECKING = False
@@ -14,10 +13,6 @@ if TYPE_CHECKING:
 
 #: After a failed write, storing pauses for this long. Cells of that time are counted as lost.
 RETRY_SECONDS = 10.0
-#: Stored pipelines are synced to the disk at least this often. A power failure can lose what is not synced.
-SYNC_SECONDS = 5.0
-#: Longest wait of vkDestroyDevice and exit() for the disk.
-CLOSE_SYNC_SECONDS = 0.5
 
 
 class JournalWriter:
@@ -29,11 +24,10 @@ class JournalWriter:
         #: Failures of the store that were already logged.
         self.failures_said: set[str] = set()
         self.errors = 0
-        self.syncer = Syncer(SYNC_SECONDS, self._sync_failed)
         #: None without a store, or if the store is read-only.
         self._journal: Journal | None = None
         if device.folder is not None and not device.read_only:
-            self._journal = Journal(device.folder, device.program_id, device.program.name, syncer=self.syncer)
+            self._journal = Journal(device.folder, device.program_id, device.program.name)
 
     @property
     def paused(self) -> bool:
@@ -51,19 +45,14 @@ class JournalWriter:
             return False
         return True
 
-    def append(self, parts: list[bytes | memoryview]) -> None:
-        """Like ``write``, but logs nothing. Raises OSError."""
-        assert self._journal is not None
-        self._journal.append(parts)
-
     def failed(self, error: OSError) -> None:
         """Counts a write error, logs the first one, and pauses storing."""
         self._retry_at = time.monotonic() + RETRY_SECONDS
         self.errors += 1
-        if self.is_first("write"):
+        if self.is_first("write") and self._device.folder is not None:
             self._device.log(
                 LOG_WARN,
-                f"pipelines cannot be stored in {self._path}: {error.strerror or error}; "
+                f"pipelines cannot be stored in {self._device.folder.path}: {error.strerror or error}; "
                 "the program goes on, and storing is tried again",
             )
 
@@ -73,27 +62,7 @@ class JournalWriter:
         self.failures_said.add(failure)
         return first
 
-    @property
-    def _path(self) -> str:
-        assert self._device.folder is not None
-        return self._device.folder.path
-
-    def _sync_failed(self, error: OSError) -> None:
-        self._device.log(
-            LOG_WARN,
-            f"the data stored in {self._path} may not be on the disk: {error.strerror or error}; "
-            "a power failure would lose it",
-        )
-
-    def sync(self) -> None:
-        """Starts to sync what was written to the disk, in another thread."""
-        self.syncer.start()
-
     def close(self) -> None:
-        """Closes the journal. Its sync is done or in progress."""
+        """Closes the journal."""
         if self._journal is not None:
             self._journal.close()
-
-    def wait(self) -> None:
-        """Waits until journals are on the disk, ``CLOSE_SYNC_SECONDS`` at most."""
-        self.syncer.wait(CLOSE_SYNC_SECONDS)

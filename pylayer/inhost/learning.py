@@ -6,21 +6,9 @@ import os
 import time
 
 from ..common import paths
-from ..store import deaths, verdict_files
-from ..store import verdicts as policy
+from ..store import deaths, verdict_files, verdicts
 from ..store.format import number_of
-from ..store.verdicts import (
-    APPLICATION,
-    EMPTY_CELLS,
-    LAYER_OFF,
-    PIPELINE,
-    RECORD,
-    STUB,
-    SUCCESSES,
-    Verdict,
-    Verdicts,
-    pipeline_number,
-)
+from ..store.verdicts import APPLICATION, LAYER_OFF, PIPELINE, RECORD, STUB, Verdict, Verdicts
 from ..values import LOG_WARN
 
 TYPE_CHECKING = False
@@ -94,15 +82,15 @@ class Learning:
     def _tell(self, new: list[Verdict], program: str) -> None:
         """Says what takes effect. What ends is said later, by ``tell_ends``."""
         now = time.time()
-        self._ended += [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
+        self._ended += [one for one in new if one.until_s == 0 and one.flags & verdicts.DECIDED]
         begin = [one for one in new if one.holds(now)]
-        self._say([policy.sentence(group) for group in policy.grouped(begin)], program)
+        self._say([verdicts.sentence(group) for group in verdicts.grouped(begin)], program)
 
     def tell_ends(self) -> None:
         """Says what ended since the last call: each pipeline that is compiled ends the verdict on it, and a line for
         each would be many."""
-        ended, self._ended = policy.grouped(self._ended), []
-        self._say([policy.sentence(group, ended=True) for group in ended], self._device.program.name)
+        ended, self._ended = verdicts.grouped(self._ended), []
+        self._say([verdicts.sentence(group, ended=True) for group in ended], self._device.program.name)
 
     def _say(self, lines: list[str], program: str) -> None:
         self.told += lines
@@ -138,7 +126,7 @@ class Learning:
 
     def _created_anew(self, cell: Cell) -> bool:
         """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
-        key = (PIPELINE, 0, pipeline_number(cell.fingerprint, cell.kind))
+        key = (PIPELINE, 0, verdicts.pipeline_number(cell.fingerprint, cell.kind))
         if self.known.holds(*key):
             self.known.acquit(*key)
         return not self.known.holds(*key)
@@ -158,9 +146,9 @@ class Learning:
         """Counts a whole pipeline that added nothing to its cell. Returns True if so many have, and no other cell came,
         that nothing can be stored in this run."""
         self._empty_cells += 1
-        if self._empty_cells < EMPTY_CELLS or self._cells:
+        if self._empty_cells < verdicts.EMPTY_CELLS or self._cells:
             return False
-        if self._empty_cells == EMPTY_CELLS:
+        if self._empty_cells == verdicts.EMPTY_CELLS:
             self.known.accuse(STUB, began_ns=BEGAN_NS)
             self.store()
         return True
@@ -175,11 +163,11 @@ class Learning:
         """Judges what the run has shown so far. ``ended``: the run ends well."""
         if not (
             (self._known is not None and self._known.new)
-            or (self._device.keeps and self.known.are_undecided(*policy.TABLE))
+            or (self._device.keeps and self.known.are_undecided(*verdicts.TABLE))
         ):
             return
         # The driver gets all cells that are fetched, and a binary only when a pipeline is created from it.
         given = 0 if self._device.has_binaries else counters["fetched"]
-        if given + sum(kind_hits) >= (1 if ended else SUCCESSES):
+        if given + sum(kind_hits) >= (1 if ended else verdicts.SUCCESSES):
             self.known.acquit(LAYER_OFF)
         self.store()

@@ -9,7 +9,7 @@ import xxhash
 
 from ..store import format
 from ..store.recency import RECENT_SECONDS, used_parts
-from ..values import CELL_EMPTY, KINDS_THAT_COMPILE, LOG_DEBUG, LOG_INFO, UNIT_BINARIES
+from ..values import CELL_EMPTY, KINDS_THAT_COMPILE, LOG_INFO, UNIT_BINARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Pipelines:
         self.stored_records = 0
         self.stored_bytes = 0
         self.lost_records = 0
-        self.duplicates = 0
         self._stored: set[tuple[bytes, int]] = set()
         self._uses_written: set[int] = set()
         #: When this run last recorded uses.
@@ -61,7 +60,6 @@ class Pipelines:
         # Fingerprints tell pipelines apart that the driver does not, and a later run looks for each of them.
         names = [name for name in _names(cell) if (digest, name) not in self._stored]
         if not names:  # two threads compiled the same pipeline at once
-            self.duplicates += 1
             return []
         self._stored.update((digest, name) for name in names)
         self._uses_written.update(names)
@@ -117,10 +115,6 @@ class Pipelines:
         now = time.time()
         if not new and (device.state.used_recently or now - self._used_at < RECENT_SECONDS):
             return
-        try:
-            self._writer.append(used_parts(new, int(now)))
-        except OSError as error:  # the store cannot be written to: only the order of eviction suffers
-            device.log(LOG_DEBUG, f"uses cannot be recorded: {error.strerror or error}")
-            return
-        self._uses_written.update(new)
-        self._used_at = now
+        if self._writer.write(used_parts(new, int(now))):
+            self._uses_written.update(new)
+            self._used_at = now

@@ -12,32 +12,16 @@ import time
 
 from ..common import paths
 from ..common.file_kinds import LIVE
-from ..common.files import entries_in
 from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, RunFile
-from ..values import CARRIER_NAMES, CELL_EMPTY, KIND_NAMES, OUTCOME_KEPT, OUTCOME_NAMES, Cell
+from ..values import CELL_EMPTY, KIND_NAMES, OUTCOME_KEPT, OUTCOME_NAMES, Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..values import Activity, DeviceFacts, DeviceState, Program
+    from ..values import Activity, DeviceState
     from .device import Device
-
-#: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
-TOLD = (
-    "plain",
-    "passed",
-    "compile_required",
-    "failed",
-    "events_dropped",
-    "answers_late",
-    "load_failed",
-    "binaries_evicted",
-    "binaries_altered",
-    "binaries_stale",
-    "binaries_refused",
-)
 
 #: Counters that grow with each frame, for which alone policy does not stay awake.
 OF_FRAMES = ("frames", "late_frames", "late_by_pipelines", "longest_frame_ns", "last_late_s", "first_frame_ns")
@@ -50,31 +34,16 @@ def _outcome(cell: Cell) -> str:
     return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
 
 
-def described(program: Program, facts: DeviceFacts) -> dict[str, Any]:
-    """Returns the keys of a run's file that are known before there is a device (docs/internals/format.md, 'Runs')."""
-    return {
-        "program": program.name,
-        "executable": program.executable,
-        "application": program.application,
-        "engine": program.engine,
-        "device": facts.device_name,
-        "driver": facts.driver_name,
-        "driver_info": facts.driver_info,
-    }
-
-
 class RunLog:
     """The file of one run on one device."""
 
-    def __init__(self, device: Device, root: str) -> None:
+    def __init__(self, device: Device) -> None:
         self.started = time.time()
         self.started_ns = time.monotonic_ns()
         self._device = device
-        name = runs.new_name(device.program_id)
+        name, root = runs.new_name(device.program_id), device.folder.root if device.folder is not None else ""
         self._file = RunFile(root, name, device.identity, device.program_id, device.program.name)
         self._ended = 0.0
-        self._closed = False
-        self._store_bytes = -1
         self._cache_wait_ns = 0
         self._passed_ns = 0
         #: Whether the driver says which plain pipelines it compiled.
@@ -82,13 +51,10 @@ class RunLog:
         self._kinds: dict[int, dict[str, int]] = {}
         self._described: set[int] = set()
         self._looked_ns = self.started_ns
-        self._seen: dict[str, int] = {}
         self._frames_lost = 0
         #: What ``write`` wrote last, without what each frame changes.
         self._lasting: dict[str, Any] = {}
         self._untold = 0
-        #: When the plan was asked for.
-        self.planned_ns = self.started_ns
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -140,27 +106,20 @@ class RunLog:
         self._cache_wait_ns += took
         self._file.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
-    def device_created(self, sent_ns: int, state: DeviceState, reason: str) -> None:
-        """Records that the device exists. Its run may have a name already."""
+    def device_created(self, state: DeviceState) -> None:
+        """Notes that the device exists. Its run may have a name already."""
         self._file.name = state.run_name or self._file.name
         self.feedback = state.feedback
-        took = max(sent_ns - self.planned_ns, 0)
-        self._file.add(Event("device", self.planned_ns, took, CARRIER_NAMES[state.carrier], text=reason))
 
-    def end(self, sent_ns: int) -> None:
-        """Records the end of the run: vkDestroyDevice or exit, which has waited since ``sent_ns``."""
-        if self._ended:
-            return
-        self._ended = time.time()
-        self._file.add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
+    def end(self) -> None:
+        """Notes the end of the run: vkDestroyDevice or exit."""
+        self._ended = self._ended or time.time()
 
     def _look(self, counters: dict[str, int], activity: Activity | None) -> None:
         """Turns what C counted since the last call into events."""
         now = time.monotonic_ns()
         start, took = self._looked_ns, now - self._looked_ns
         self._looked_ns = now
-        if self._closed:
-            return
         if activity is not None:
             for kind, hits in enumerate(activity.kind_hits):
                 if not hits:
@@ -174,26 +133,13 @@ class RunLog:
             presents, lost = self._device.commands.frames(self._device.serial)
             self._file.present(presents)
             self._frames_lost += lost
-        fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
-        if fetched > 0:
-            size = counters["fetched_bytes"] - self._seen.get("fetched_bytes", 0)
-            self._file.add(Event("load", start, took, number=fetched, value=size))
-            self._seen |= {name: counters[name] for name in ("fetched", "fetched_bytes")}
-        for name in TOLD:
-            count = counters.get(name, 0)
-            more = count - self._seen.get(name, 0)
-            if more > 0:
-                self._file.add(Event("count", start, took, value=more, text=name))
-                self._seen[name] = count
 
     # ---- writing ---------------------------------------------------------------------------------
 
     def write(self, totals: dict[str, Any], counters: dict[str, int], activity: Activity | None, folder: str) -> bool:
         """Appends what changed, and what happened, to the run's file. Returns whether more changed than frames.
-        ``folder``: the path of the identity's folder, whose size is recorded. Raises OSError."""
+        ``folder``: the path of the identity's folder. Raises OSError."""
         self._look(counters, activity)
-        if self._ended or self._store_bytes < 0:
-            self._store_bytes = sum(status.st_size for _, status in entries_in(folder))
         failed = None
         try:
             self._file.flush()
@@ -207,7 +153,6 @@ class RunLog:
             "started_ns": self.started_ns,
             "ended": self._ended,
             "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items()},
-            "store_bytes": self._store_bytes,
             "cache_wait_ns": self._cache_wait_ns,
             "passed_ns": self._passed_ns,
             "feedback": self.feedback,
@@ -228,5 +173,4 @@ class RunLog:
 
     def close(self) -> None:
         """Ends the timeline. Values may still be written."""
-        self._closed = True
         self._file.close()

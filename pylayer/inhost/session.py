@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .. import values
 from ..common import flat
 from ..store import chunk, decisions, sentinel, verdict_files
 from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
-from ..values import CARRIER_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN, Decision
 from .application_caches import ApplicationCaches
 from .device import Device
 from .found_damage import FoundDamage
@@ -13,43 +13,22 @@ from .journal_writer import JournalWriter
 from .learning import Learning
 from .pipelines import Pipelines
 from .recording import Recording
-from .run_log import RunLog, described
+from .run_log import RunLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from ..store.reader import Record
-    from ..values import Activity, DeviceFacts, Plan, Program
-
-#: Counters that are logged as soon as they are not zero, with the text of the line.
-WARNINGS = {
-    "load_failed": "the driver refused stored records; their pipelines are compiled again",
-    "binaries_altered": "the program passed pipeline binaries that differ from those that it read",
-    "binaries_stale": "the program passed pipeline binaries of another driver or device",
-    "binaries_refused": "vkCreatePipelineBinariesKHR failed for the program, because the layer refused its binaries",
-    "binaries_evicted": "the driver could not create pipelines from stored binaries; they were compiled again",
-}
+    from ..values import Activity, Plan
 
 
 class DeviceSession(Device):
     """Everything policy holds for one VkDevice. Each part owns its state; this class connects them."""
 
-    def __init__(
-        self,
-        commands: ModuleType,
-        serial: int,
-        program: Program,
-        program_id: int,
-        facts: DeviceFacts,
-        root: str | None,
-        share: str,
-        settings: dict[str, Any],
-        state_mib: int,
-        plan: Plan,
-    ) -> None:
-        super().__init__(commands, serial, program, program_id, facts, root, settings)
+    def __init__(self, plan: Plan, share: str, state_mib: int, *device: Any) -> None:
+        """``device``: as for ``Device``."""
+        super().__init__(*device)
         self.plan = plan
         #: Why the plan has its carrier, in words.
         self.plan_reason = ""
@@ -60,10 +39,9 @@ class DeviceSession(Device):
         self._reads_all = share == "all"
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
-        self.run_log = RunLog(self, root or "")
+        self.run_log = RunLog(self)
         self._totals: dict[str, int] = {}
         self.activity: Activity | None = None
-        self._warned: set[str] = set()
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
         self.found = FoundDamage(self, self.writer)
@@ -73,17 +51,17 @@ class DeviceSession(Device):
 
     # ---- the layer reads the store -----------------------------------------------------------------
 
-    def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> Decision:
+    def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> values.Decision:
         """Returns the decision for this run, which looked for deaths at ``began_ns``; with 0, that for later runs."""
         found = decisions.compiled(own, everyones, self.plan.carrier)
         reason = TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason
-        return Decision(
+        return values.Decision(
             plan=self.plan,
             key=self.decision_key,
             header=sentinel.header_template(self.identity, self.program.name, began_ns),
             reads_all=self._reads_all,
             reason=reason,
-            about=flat.dumps({"reason": reason, **described(self.program, self.facts)}),
+            about=flat.dumps({"reason": reason, **self._about()}),
             sentinel_outside=self.read_only,
             **found,
         )
@@ -100,7 +78,7 @@ class DeviceSession(Device):
             decision = self.commands.packed(self._decide(own, everyones))
             decisions.keep(self.folder.root, self.decision_key, decision)
         except OSError as error:
-            self.log(LOG_DEBUG, f"the decision cannot be kept: {error.strerror or error}")
+            self.log(values.LOG_DEBUG, f"the decision cannot be kept: {error.strerror or error}")
 
     def open_store(self) -> None:
         """Decides what follows from processes that died, and has the layer read the store. Call it when the device
@@ -116,13 +94,8 @@ class DeviceSession(Device):
             self._note_off(self.state.off_by)
             self.is_stale = True
         if self.state.reads_store and self.keeps:
-            self.log(
-                LOG_INFO,
-                f"{self.state.stored_cells} stored records for {self.program.name}, read when it creates their "
-                "pipelines",
-                records=self.state.stored_cells,
-                program=self.program.name,
-            )
+            count = f"{self.state.stored_cells} stored records for {self.program.name}"
+            self.log(values.LOG_INFO, f"{count}, read when it creates their pipelines")
 
     def _note_off(self, type: int) -> None:
         """Notes the type of the verdict by which the layer is off; 0: it is on."""
@@ -165,13 +138,6 @@ class DeviceSession(Device):
 
     # ---- statistics ------------------------------------------------------------------------------
 
-    def warn(self, counters: dict[str, int]) -> None:
-        """Logs each counter of ``WARNINGS`` once, when it is no longer zero."""
-        for name, text in WARNINGS.items():
-            if counters[name] and name not in self._warned:
-                self._warned.add(name)
-                self.log(LOG_WARN, f"{text} ({counters[name]} so far)")
-
     def read_counters(self) -> dict[str, int]:
         """Returns the device's totals, or the last known ones if the device is gone."""
         now = self.commands.counters(self.serial)
@@ -183,16 +149,25 @@ class DeviceSession(Device):
         """Whether the program presents frames on the device, which the layer holds for some seconds."""
         return self._totals.get("frames", 0) > 0 and self.folder is not None
 
+    def _about(self) -> dict[str, str]:
+        """Returns the keys of a run's file that are known before there is a device."""
+        return {
+            "program": self.program.name,
+            **self.program.as_dict(),
+            "device": self.facts.device_name,
+            "driver": self.facts.driver_name,
+            "driver_info": self.facts.driver_info,
+        }
+
     def _run_totals(self) -> dict[str, Any]:
         """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
         pipelines = self.pipelines
         return {
-            **described(self.program, self.facts),
-            "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
+            **self._about(),
+            "carrier": values.CARRIER_NAMES[self.state.carrier] if self.state else "off",
             "reason": self.reason,
             "refused": self.caches.refused,
             "cache_outcomes": self.caches.outcomes,
-            "duplicates": pipelines.duplicates,
             "damaged_records": len(self.found.damage),
             "damage": self.found.counts(),
             "stored_records": pipelines.stored_records,
@@ -218,7 +193,7 @@ class DeviceSession(Device):
                 return False
             self.writer.errors += 1
             if "write" not in self.writer.failures_said and self.writer.is_first("statistics"):
-                self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
+                self.log(values.LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
     def judge(self, ended: bool = False) -> None:
@@ -229,11 +204,10 @@ class DeviceSession(Device):
         self.recording.settle()
 
     def close(self) -> None:
-        """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
+        """Closes the files that this device wrote."""
         self.learning.store()
         self.learning.tell_ends()
         self.keep_decision()
         self.writer.close()
         self.recording.close()
         self.run_log.close()
-        self.writer.wait()

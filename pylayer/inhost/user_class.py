@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posix
-import time
 
 from ..values import VERDICT_EMPTY, Plan, Value
 from .user_output import describe
@@ -60,7 +59,7 @@ class UserClass:
 
     def __init__(self, name: str, facts: dict[str, Any]) -> None:
         self.facts = facts
-        facts |= {"class": name, "failures": 0, "switched_off": "", "switched_off_at": 0.0}
+        facts |= {"class": name, "failures": 0, "switched_off": ""}
         self._process = posix.getpid()
         self._in_a_row = 0
 
@@ -94,4 +93,4 @@ class UserClass:
 
     def switch_off(self, reason: str) -> None:
         """Notes in the statistics why the built-in policy takes the place of the class."""
-        self.facts |= {"switched_off": reason, "switched_off_at": time.time()}
+        self.facts["switched_off"] = reason

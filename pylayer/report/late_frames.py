@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..store.store import AT_ONCE_NS, FRAME_NS, HISTORY, PAUSE_NS, Usual
+from ..store.store import AT_ONCE_NS, FRAME_NS, PAUSE_NS, Usual
 from .words import human_time, plural, printable
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Events:
             return True
         late = self._late[frame.swapchain]
         late_ones = bisect_right(late, numbers[last]) - bisect_left(late, numbers[first])
-        # By their numbers: a timeline that is nearly full lacks presents of frames that were not late.
+        # By their numbers: a timeline lacks presents for which policy was too busy.
         at_once = self._at_once[frame.swapchain]
         return numbers[last] - numbers[first] + 1 - late_ones - (at_once[last] - at_once[first]) <= QUEUE
 
@@ -150,21 +150,13 @@ def late(line: Timeline, budget_ns: int) -> list[Late]:
     """Returns the late frames, in order. ``budget_ns``: frames that take no longer are not late."""
     usual: dict[int, Usual] = {}
     numbers: dict[int, list[int]] = {swapchain: [] for swapchain in line.presents}
-    #: By swapchain, the last frame's number, and how many frames there are since one was missing.
-    unbroken: dict[int, tuple[int, int]] = {}
     slow = []
     for frame in frames(line):
         known = usual.setdefault(frame.swapchain, Usual())
-        before, count = unbroken.get(frame.swapchain, (frame.number - 1, HISTORY))
-        count = count + 1 if frame.number == before + 1 else 1
-        unbroken[frame.swapchain] = frame.number, count
-        is_late = known.is_late(frame.took_ns, budget_ns)
-        if is_late:
+        if known.is_late(frame.took_ns, budget_ns):
             slow.append((frame, known.usual_ns()))
             numbers[frame.swapchain].append(frame.number)
-        # A timeline that is nearly full has only late frames, which say nothing of what is usual.
-        if not is_late or count > HISTORY:
-            known.add(frame.took_ns)
+        known.add(frame.took_ns)
     events = _Events(line, numbers)
     found = [Late(frame, usual_ns, events.of(frame)) for frame, usual_ns in slow]
     return sorted((own for own in found if not own.is_pause), key=lambda own: own.frame.start_ns)
@@ -235,9 +227,7 @@ def sentence(own: Late, line: Timeline) -> str:
     if not own.pipelines_ns:
         return f"{text}, none of it in pipelines"
     threads = sorted({event.thread for event in own.events})
-    where = " and ".join(_thread(thread, line) for thread in threads[:2])
-    if len(threads) > 2:
-        where += f" and {plural(len(threads) - 2, 'more thread')}"
+    where = _thread(threads[0], line) + (f" and {plural(len(threads) - 1, 'more thread')}" if threads[1:] else "")
     names = _names(own, line)
     compiled = any(event.is_compile for event in own.events)
     doing = f"{'compiling' if compiled else 'creating'} {names}" if names else "waiting for the store"
@@ -255,18 +245,5 @@ def as_json(own: Late, line: Timeline, origin_ns: int) -> dict[str, Any]:
         "usual_ns": own.usual_ns,
         "pipelines_ns": own.pipelines_ns,
         "by_pipelines": own.by_pipelines,
-        "thread": frame.thread,
-        "threads": sorted({event.thread for event in own.events}),
-        "pipelines": [
-            {
-                "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "",
-                "name": printable(line.name_of(event.fingerprint)),
-                "thread": event.thread,
-                "duration_ns": event.duration_ns,
-                "pipelines": max(1, event.number),
-            }
-            for event in sorted(own.events, key=lambda event: -event.duration_ns)
-            if event.type == "pipeline"
-        ],
         "text": sentence(own, line),
     }

@@ -24,7 +24,7 @@ from .rows import OUTCOMES, origin, pipeline
 from .words import human_time, moment, plural, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ..store.store import Event, Timeline
     from .recorded import Run
@@ -140,7 +140,6 @@ def _run(run: Run, row: Row, frame_ns: int) -> dict[str, Any]:
     return {
         "row": row,
         "driver": run.driver,
-        "kept": view.kept(row),
         "began": moment(row["started_s"]),
         "state": view.state(row),
         "cards": view.cards(row, frame_ns),
@@ -175,12 +174,9 @@ def _scripts() -> list[str]:
     return [_file("uplot.js"), f'(() => {{\n"use strict";\n{own}}})();\n']
 
 
-def render(chosen: list[tuple[Run, Row]], frame_ns: int, advance: Callable[[int], None] = lambda amount: None) -> str:
-    """Returns the page of these runs and their rows. Calls ``advance`` with 1 after each run."""
-    said = []
-    for number, (run, row) in enumerate(chosen):
-        said.append({"id": f"run-{number + 1}", **_run(run, row, frame_ns)})
-        advance(1)
+def render(chosen: list[tuple[Run, Row]], frame_ns: int) -> str:
+    """Returns the page of these runs and their rows."""
+    said = [{"id": f"run-{number}", **_run(*one, frame_ns)} for number, one in enumerate(chosen, 1)]
     programs = list(dict.fromkeys(row["program"] for _, row in chosen))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")
     if len(said) == 1:

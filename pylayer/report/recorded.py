@@ -173,14 +173,14 @@ class Run:
         return {key: None if key in unknown else self.sums[key] for key in SHOWN}
 
     @property
-    def policy(self) -> dict[str, Any]:
-        """The user's policy class, its failures, and why it was ``switched_off``. Empty if there is none."""
+    def policy(self) -> str:
+        """What the user's policy class failed in, in words. Empty if it did not, or there is none."""
         found = self.values.get("policy")
-        if not isinstance(found, dict) or not found.get("class"):
-            return {}
-        texts = {key: printable(one_line(found.get(key, ""))) for key in ("class", "switched_off")}
-        at = number_in(found, "switched_off_at")
-        return {**texts, "failures": int(number_in(found, "failures")), "switched_off_at": at}
+        failures = int(number_in(found, "failures"))
+        if not isinstance(found, dict) or not (failures or found.get("switched_off")):
+            return ""
+        off = f" was switched off: {found['switched_off']}" if found.get("switched_off") else ""
+        return printable(one_line(f"policy class {found.get('class')}{off} (failures: {failures})"))
 
     @property
     def is_busy(self) -> bool:

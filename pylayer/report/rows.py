@@ -60,16 +60,6 @@ OUTCOMES = {
 # ---- remarks: what is worth a line beside the numbers ------------------------------------------------------
 
 
-def _policy_remark(row: Row) -> list[str]:
-    """Returns a line on the user's policy class, if it failed or was switched off."""
-    policy = row["policy"]
-    text, failures = f"policy class {policy.get('class')}", f"failures: {policy.get('failures')}"
-    if policy.get("runs_switched_off"):
-        runs = "" if row["runs"] == 1 else f" in {policy['runs_switched_off']} of {row['runs']} runs"
-        return [f"{text} was switched off{runs}: {policy['switched_off']} ({failures})"]
-    return [f"{text}: {failures}"] if policy.get("failures") else []
-
-
 def lost(row: Row) -> str:
     """Returns why the estimate of saved time is negative; empty if it is not."""
     saved, waited = row["saved_estimate_ns"], row["waited_ns"]
@@ -111,7 +101,6 @@ def remarks(row: Row) -> list[str]:
     texts += _of_each(row["refused"], "cache data refused as", outcomes.CACHE_DATA, ())
     given = "cache data that the driver was given although"
     texts += _of_each(row["cache_outcomes"], given, outcomes.CACHE_DATA, tuple(GOOD_OUTCOMES))
-    texts += _policy_remark(row)
     if carrier == "off":
         texts.append(f"nothing is stored: {row['reason']}")
     if carrier == "observe":
@@ -174,17 +163,6 @@ def _kinds(group: list[Run]) -> list[Row]:
     return [own for own in total.values() if own["hits"] or own["compiled"]]
 
 
-def _policy(group: list[Run]) -> Row:
-    """Returns totals of the user's policy class; empty if no run had one. With several runs, the text is that of the
-    newest run in which a class was switched off."""
-    having = sorted((run for run in group if run.policy), key=lambda run: (bool(run.policy["switched_off"]), run.date))
-    if not having:
-        return {}
-    failures = sum(run.policy["failures"] for run in having)
-    off = sum(bool(run.policy["switched_off"]) for run in having)
-    return {**having[-1].policy, "failures": failures, "runs_switched_off": off}
-
-
 def of_runs(group: list[Run], own_mean: float | None = None) -> Row:
     """Returns the row of runs of one program. ``own_mean``: how long a compilation of the program takes on average, if
     other runs than these tell it."""
@@ -206,11 +184,11 @@ def of_runs(group: list[Run], own_mean: float | None = None) -> Row:
         "refused": _counted(group, "refused"),
         "cache_outcomes": _counted(group, "cache_outcomes"),
         "damage": _counted(group, "damage"),
-        "policy": _policy(group),
         "saved_estimate_ns": _saved(group, mean_compile_ns(group) if own_mean is None else own_mean),
     }
-    blocks = dict.fromkeys(line for run in group for line in run.blocks)
-    return {**row, "remarks": [*remarks(row), *(f"{line} (pylayer ls)" for line in blocks)]}
+    lines = dict.fromkeys(f"{line} (pylayer ls)" for run in group for line in run.blocks)
+    classes = dict.fromkeys(run.policy for run in group if run.policy)
+    return {**row, "remarks": [*remarks(row), *classes, *lines]}
 
 
 def programs(found: Iterable[Run], newest_only: bool = False) -> list[Row]:
@@ -310,7 +288,6 @@ def of_run(found: list[Run], run: Run, frame_ns: int = FRAME_NS) -> Row:
         "ended_s": run.ended or None,
         "state": run.state,
         "duration_ns": _duration(run),
-        "store_bytes": int(number_in(run.values, "store_bytes")) or None,
         **late_frames.row(run.numbers, line, late, frame_ns, start),
         "slowest": _slowest(line, start, late) if line is not None else [],
         "cache_data": cache_data(row),

@@ -23,24 +23,12 @@ if TYPE_CHECKING:
     from ..store.store import Event, Timeline
     from .recorded import Run
 
-#: What the layer did for a device on no thread of the program: names of the row and of its slices.
-ROWS = {
-    "device": ("pylayer: vkCreateDevice", "vkCreateDevice"),
-    "load": ("pylayer: store", "store loaded"),
-    "cache": ("pylayer: cache data", "vkCreatePipelineCache"),
-    "end": ("pylayer: end of device", "device ends"),
-}
-#: The first row of these. No thread has such a number (PID_MAX_LIMIT is 2**22).
-FIRST_ROW = 0x7F000000
+#: The row of what is on no known thread, such as cache data that was judged. No thread has such a number
+#: (PID_MAX_LIMIT is 2**22).
+OTHER_ROW = 0x7F000000
 #: Rows of frames, one for each swapchain of each device.
 FRAME_ROWS = 0x7E800000
 EVENTS_IN_PIECE = 1000
-#: Arguments of events, by the fields of theirs that they are.
-ARGUMENTS = {
-    "cache": {"cache": "number", "bytes": "value", "outcome": "outcome", "reason": "text"},
-    "load": {"records": "number", "bytes": "value"},
-    "device": {"carrier": "outcome", "reason": "text"},
-}
 
 
 def _microseconds(nanoseconds: int) -> float:
@@ -50,23 +38,14 @@ def _microseconds(nanoseconds: int) -> float:
 
 def _name_and_arguments(event: Event, line: Timeline) -> tuple[str, dict[str, Any]]:
     """Returns the name of an event's slice, and what else is known of it."""
-    if event.type != "pipeline":
-        named = {name: getattr(event, field) for name, field in ARGUMENTS.get(event.type, {}).items()}
-        own = {name: printable(value) if isinstance(value, str) else value for name, value in named.items()}
-        if event.type == "cache":
-            own["meaning"] = outcomes.CACHE_DATA.get(own["reason"], "")
-        return ROWS.get(event.type, ("", event.type))[1], own
+    if event.type == "cache":
+        meaning = outcomes.CACHE_DATA.get(event.text, "")
+        known = {"cache": event.number, "bytes": event.value, "outcome": event.outcome, "meaning": meaning}
+        return "vkCreatePipelineCache", {**known, "reason": printable(event.text)}
     own = {**pipeline(event, 0, line), "meaning": OUTCOMES.get(event.outcome, "")}
     name = own["name"] or own["kind"] + ", slow hit" * (event.outcome == "slow")
     without = ("at_ns", "duration_ns", "thread")
     return name, {key: value for key, value in own.items() if value and key not in without}
-
-
-def _counter(event: Event, totals: dict[str, int]) -> tuple[str, int]:
-    """Returns the name of a counter, and its value at the end of the event's interval."""
-    name = f"hits, {kind_name(event.kind)}" if event.type == "hits" else printable(event.text)
-    totals[name] = totals.get(name, 0) + event.value
-    return name, totals[name]
 
 
 def _slice(
@@ -97,34 +76,28 @@ def _frames(line: Timeline, pid: int, first: int, frame_ns: int) -> Iterator[dic
     for swapchain, row in rows.items():
         name = "frames" if len(rows) == 1 else f"frames of swapchain {swapchain}"
         yield _metadata(pid, row, "thread_name", name=name)
-        yield _metadata(pid, row, "thread_sort_index", sort_index=-1)
 
 
 def _of_device(run: Run, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
-    totals: dict[str, int] = {}
+    totals: dict[int, int] = {}
     rows: dict[int, str] = {}
     device = run.texts["device"]
     for event in sorted(line.events, key=lambda event: event.start_ns):
-        if event.type in ("hits", "count"):
-            name, total = _counter(event, totals)
-            at = _microseconds(event.start_ns + event.duration_ns)
-            if total == event.value:  # a counter track begins at 0
-                yield {"ph": "C", "pid": pid, "name": name, "ts": _microseconds(event.start_ns), "args": {"count": 0}}
-            yield {"ph": "C", "pid": pid, "name": name, "ts": at, "args": {"count": total}}
+        if event.type == "hits":
+            before = totals.get(event.kind, 0)  # a counter track begins at 0
+            totals[event.kind] = before + event.value
+            for at, count in ((event.start_ns, before), (event.start_ns + event.duration_ns, before + event.value)):
+                own = {"ph": "C", "pid": pid, "name": f"hits, {kind_name(event.kind)}"}
+                yield {**own, "ts": _microseconds(at), "args": {"count": count}}
             continue
-        tid = event.thread
-        if tid:
-            rows.setdefault(tid, printable(line.threads.get(tid, "")))
-        else:
-            tid = FIRST_ROW + (list(ROWS).index(event.type) if event.type in ROWS else len(ROWS))
-            rows[tid] = ROWS.get(event.type, ("pylayer", ""))[0]
+        tid = event.thread or OTHER_ROW
+        rows.setdefault(tid, printable(line.threads.get(tid, "")) if event.thread else "pylayer: cache data")
         name, arguments = _name_and_arguments(event, line)
         arguments["device"] = device
         yield _slice(pid, tid, event.type, name, event.start_ns, event.duration_ns, arguments)
-    for number, (tid, name) in enumerate(rows.items()):
+    for tid, name in rows.items():
         if name:
             yield _metadata(pid, tid, "thread_name", name=name)
-        yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= FIRST_ROW else 0))
 
 
 def events(chosen: list[Run], frame_ns: int = FRAME_NS) -> Iterator[dict[str, Any]]:
@@ -136,7 +109,6 @@ def events(chosen: list[Run], frame_ns: int = FRAME_NS) -> Iterator[dict[str, An
         if pid not in named:
             named.add(pid)
             yield _metadata(pid, None, "process_name", name=run.title)
-            yield _metadata(pid, None, "process_labels", labels=run.texts["device"])
         if run.timeline is not None:
             yield from _of_device(run, run.timeline, pid)
             yield from _frames(run.timeline, pid, FRAME_ROWS + 1024 * (number % 1024), frame_ns)

@@ -146,10 +146,7 @@ def timeline_note(run: Row) -> str:
     """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]
     if line["outcome"] == "missing":
-        return (
-            "No timeline was recorded for this run, or it was deleted. A run of less than two seconds that compiles "
-            "nothing has none. The others keep theirs until there are 64 MiB of newer ones."
-        )
+        return "No timeline was recorded for this run. One of less than two seconds that compiles nothing has none."
     notes = []
     if line["outcome"] == "truncated":
         notes.append("The end of the timeline is missing: the program ended before it was written.")
@@ -160,20 +157,6 @@ def timeline_note(run: Row) -> str:
     if line["dropped"]:
         notes.append(f"{plural(line['dropped'], 'event')} did not fit.")
     return " ".join(notes)
-
-
-#: What was stored, by the name of the carrier.
-CARRIERS = {
-    "cells": "each pipeline by itself (cells)",
-    "binaries": "each pipeline's binaries (binaries)",
-    "off": "nothing (off)",
-    "observe": "nothing (observe)",
-}
-
-
-def kept(run: Row) -> str:
-    """Returns what was stored."""
-    return CARRIERS.get(run["carrier"], run["carrier"] or "unknown")
 
 
 _STATES = {

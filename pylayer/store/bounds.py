@@ -11,7 +11,6 @@ from ..common.files import FULL, remove
 from . import format
 from .fold import STEP_ENTRIES, Fold
 from .folder import UNDATED, Folder, StoreFile, all_files, files_of, folders, identity_names, read_identity
-from .format import Damage
 from .journal import close_ended_journals, may_have_writer
 from .reader import parts_of
 from .recency import Uses, fingerprints_of
@@ -20,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .fold import Planned
+    from .reader import Record
 
     #: What a survey keeps of a record until all uses are known: fingerprints, last use, bytes on disk.
     Surveyed = tuple[tuple[int, ...], int, int]
@@ -169,7 +168,6 @@ class Eviction:
     def __init__(self, root: str, limit: int, by_files: bool = False) -> None:
         self.bytes_before = self.bytes_after = 0
         self.records = self.files = 0
-        self.damage: list[Damage] = []
         self._root = root
         self._limit = limit
         self._by_files = by_files
@@ -226,7 +224,7 @@ class Eviction:
             return  # a later trim does it: the next run on that driver writes the identity anew
         uses = self._survey.uses[name, source.program]
 
-        def drop(planned: Planned) -> bool:
+        def drop(planned: Record) -> bool:
             when, size = uses.last_use(planned.fingerprints, planned.last_used), format.record_size(planned.size)
             return self._survey.ages.takes(when, size)
 
@@ -240,7 +238,6 @@ class Eviction:
             remove(source.path)
             return
         self.records += fold.result.dropped
-        self.damage += fold.result.damage
 
 
 #: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.

@@ -10,25 +10,10 @@ import time
 from ..common import file_kinds
 from ..common.files import remove
 from ..values import KIND_NAMES
-from . import runs, sentinel, verdict_files
+from . import runs, sentinel, verdict_files, verdicts
 from .format import number_of
 from .reader import parts_of
-from .sentinel import ADDED, COMPILE, KEY, MERGE, PIPELINES, RECORDS
-from .sentinel import APPLICATION as APPLICATION_MARK
-from .verdicts import (
-    ADDED_CALL,
-    APPLICATION,
-    EVERY_KIND,
-    KILLED,
-    LAYER_OFF,
-    PIPELINE,
-    RECORD,
-    SUCCESSES,
-    SUSPECTED,
-    Key,
-    Verdicts,
-    pipeline_number,
-)
+from .verdicts import ADDED_CALL, APPLICATION, KILLED, LAYER_OFF, PIPELINE, RECORD, SUCCESSES, SUSPECTED, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +23,10 @@ if TYPE_CHECKING:
     from .sentinel import Death, Mark
 
 
-def accusations(marks: Iterable[Mark], used: int = 0) -> dict[Key, int]:
+def accusations(marks: Iterable[Mark], used: int = 0) -> dict[verdicts.Key, int]:
     """Returns what the marks of a dead process accuse, with flags. ``used``: how often it had used stored data without
     harm."""
-    found: dict[Key, int] = {}
+    found: dict[verdicts.Key, int] = {}
 
     killed = KILLED if used >= SUCCESSES else 0
 
@@ -49,21 +34,21 @@ def accusations(marks: Iterable[Mark], used: int = 0) -> dict[Key, int]:
         found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
 
     for mark in marks:
-        if mark.call == RECORDS:
+        if mark.call == sentinel.RECORDS:
             for number in mark.ids:
                 accuse(RECORD, 0, number)
-        elif mark.call in (APPLICATION_MARK, MERGE):
+        elif mark.call in (sentinel.APPLICATION, sentinel.MERGE):
             for number in mark.ids:
                 accuse(APPLICATION, 0, number)
-        elif mark.call in (PIPELINES, COMPILE):
-            flags = KILLED if mark.call == COMPILE else killed
+        elif mark.call in (sentinel.PIPELINES, sentinel.COMPILE):
+            flags = KILLED if mark.call == sentinel.COMPILE else killed
             for fingerprint in mark.ids:
-                accuse(PIPELINE, 0, pipeline_number(fingerprint, mark.kind), flags)
+                accuse(PIPELINE, 0, verdicts.pipeline_number(fingerprint, mark.kind), flags)
             if mark.cache:
                 accuse(APPLICATION, 0, mark.cache, flags)
-        elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
+        elif mark.call in sentinel.ADDED and mark.kind < len(KIND_NAMES):
             # Drivers that crash there do so for each kind, in a death each.
-            accuse(ADDED_CALL, EVERY_KIND if mark.call == KEY else mark.kind, mark.call)
+            accuse(ADDED_CALL, verdicts.EVERY_KIND if mark.call == sentinel.KEY else mark.kind, mark.call)
     return found
 
 

@@ -19,19 +19,7 @@ from ..common.files import read_small, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP
 from .sentinel import ADDED, TOGETHER
-from .verdicts import (
-    ADDED_CALL,
-    APPLICATION,
-    CLOCK_SECONDS,
-    EVERY_KIND,
-    LAYER_OFF,
-    MAX_ENTRIES,
-    OFF,
-    PIPELINE,
-    RECORD,
-    STUB,
-    Verdicts,
-)
+from .verdicts import ADDED_CALL, CLOCK_SECONDS, EVERY_KIND, LAYER_OFF, MAX_ENTRIES, OFF, STUB, SUSPECTED, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +46,7 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
             calls[TOGETHER.get(one.subject, one.subject) - min(ADDED)] |= kinds
     # Binaries do not need a VkPipelineCache that keeps something.
     off = (LAYER_OFF, *([STUB] if carrier != CARRIER_BINARIES else [])) if carrier in CARRIERS_THAT_KEEP else ()
-    blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in (PIPELINE, RECORD, APPLICATION))
+    blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in SUSPECTED)
     ends = [one.until_s - now + CLOCK_SECONDS for one in entries if one.until_s > now]
     return {
         "off_by": max([one.type for one in in_force if one.type in off], default=0),

@@ -11,10 +11,8 @@ A source with damage is deleted, too, once what verified in it is in the new pac
 
 from __future__ import annotations
 
-import os
-
 from ..common import file_kinds
-from ..common.files import remove, remove_left_temporaries
+from ..common.files import remove, remove_left_temporaries, size_of
 from . import binaries, chunk, format, pack
 from .claim import Claim
 from .folder import Folder, record_again
@@ -51,32 +49,6 @@ MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 
 
-class Source(Reader):
-    """A file to copy records from. ``is_read``: what can be used of it is in the plan, so that a fold may delete it."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.damage: list[Damage] = []
-        self.is_read = False
-
-
-class Planned:
-    """A record that the new file will hold."""
-
-    __slots__ = ("cells", "create_ns", "digest", "flags", "last_used", "magic", "offset", "size", "source")
-
-    def __init__(self, source: Source, offset: int, record: Record) -> None:
-        self.source = source
-        self.offset = offset
-        self.magic, self.digest, self.size, self.flags = record.magic, record.digest, record.size, record.flags
-        self.cells, self.create_ns, self.last_used = record.cells, record.create_ns, record.last_used
-
-    @property
-    def fingerprints(self) -> tuple[int, ...]:
-        """The fingerprints of its pipelines."""
-        return tuple(fingerprint for fingerprint, _ in self.cells)
-
-
 class Folded:
     """The result of a fold. ``claimed`` is False if another process was folding and nothing was done."""
 
@@ -84,20 +56,12 @@ class Folded:
         self.claimed = True
         self.journals = 0
         self.packs = 0
-        self.records = 0
         self.dropped = 0
-        self.bytes_before = 0
-        self.bytes_after = 0
-        #: Paths of the packs that were written; ``pack`` is the last of them.
+        #: Paths of the packs that were written.
         self.written: list[str] = []
         self.damage: list[Damage] = []
         #: Number of damaged files that were deleted. What verified in them is in the new pack.
         self.repaired = 0
-
-    @property
-    def pack(self) -> str | None:
-        """The last pack that was written; None if none was."""
-        return self.written[-1] if self.written else None
 
 
 class Fold:
@@ -115,7 +79,7 @@ class Fold:
         folder: Folder,
         program: int,
         everything: bool = False,
-        drop: Callable[[Planned], bool] | None = None,
+        drop: Callable[[Record], bool] | None = None,
         must: frozenset[str] = frozenset(),
         only: str | None = None,
         most_bytes: int = PROCESS_BYTES,
@@ -132,11 +96,11 @@ class Fold:
         self._most_bytes = most_bytes
         self._join = join
         self._application = ""
-        self._sources: list[Source] = []
+        self._sources: list[Reader] = []
         #: A source disappeared: another process folded it into a pack, which may itself be a source here. So no source
         #: may be deleted.
         self._others_fold = False
-        self._plan: dict[tuple[bytes, int], Planned] = {}
+        self._plan: dict[tuple[bytes, int], Record] = {}
         self._uses = Uses()
 
     def steps(self) -> Iterator[None]:
@@ -173,13 +137,13 @@ class Fold:
         size = 0
         limit = 1 << 62 if self._everything else self._most_bytes
         for path in self.folder.files(self.program, (CLOSED,)):
-            bytes_there = _size(path)
+            bytes_there = size_of(path)
             if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
                 continue  # when time is short, a large journal must not keep the others from being folded
             chosen.append(path)
             size += bytes_there
         journals, smaller = len(chosen), size
-        for bytes_there, path in sorted((_size(path), path) for path in self._packs()):
+        for bytes_there, path in sorted((size_of(path), path) for path in self._packs()):
             if self._everything:
                 joins = bytes_there <= min(max(PACK_FACTOR * smaller, SMALL_PACK_BYTES), MAX_PACK_BYTES // 2)
             else:
@@ -188,7 +152,6 @@ class Fold:
             if path in self._must or (not _is_published(path) and (joins or self._drop is not None)):
                 chosen.append(path)
                 size += bytes_there
-        self.result.bytes_before = size
         return chosen if len(chosen) > 1 or journals or self._must or self._drop is not None else []
 
     def _packs(self) -> list[str]:
@@ -198,7 +161,7 @@ class Fold:
         if not self._everything and len(self._plan) > PROCESS_RECORDS:
             return
         try:
-            source = Source(path)
+            source = Reader(path)
             self._sources.append(source)
             header, outcome = source.header(self.folder.identity.digest)
             if header is None:
@@ -217,7 +180,7 @@ class Fold:
         except OSError as error:
             self.result.damage.append(Damage.unreadable(path, error))
 
-    def _scan(self, source: Source, header: format.FileHeader) -> Iterator[None]:
+    def _scan(self, source: Reader, header: format.FileHeader) -> Iterator[None]:
         for part in source.content(header, source.damage):
             for record in part.records:
                 if record.magic == format.USED:
@@ -228,11 +191,11 @@ class Fold:
                         whole = format.record_size(record.size)
                         source.damage.append(Damage(source.path, "impossible", place, whole, wrong))
                     else:
-                        new = Planned(source, place, record)
-                        known = self._plan.setdefault(record.name, new)
-                        known.last_used = new.last_used = max(known.last_used, new.last_used)
-                        if new.create_ns > known.create_ns:
-                            self._plan[record.name] = new
+                        record.source, record.offset = source, place
+                        known = self._plan.setdefault(record.name, record)
+                        known.last_used = record.last_used = max(known.last_used, record.last_used)
+                        if record.create_ns > known.create_ns:
+                            self._plan[record.name] = record
             yield
         source.is_read = True
 
@@ -258,8 +221,6 @@ class Fold:
             return
         yield from writer.finishing()
         self.result.written.append(writer.path)
-        self.result.records += writer.count
-        self.result.bytes_after += _size(writer.path)
         self._writer = None
 
     def _write(self) -> Iterator[None]:
@@ -277,12 +238,12 @@ class Fold:
                 yield
         yield from self._finish(writer)
 
-    def _groups(self) -> Iterator[list[Planned]]:
+    def _groups(self) -> Iterator[list[Record]]:
         """Yields the planned records in the order of the pack. Cells to join are in one group."""
         chunks = [planned for planned in self._plan.values() if planned.magic == format.CHUNK]
         in_chunks = {number for planned in chunks for _, number in planned.cells}
         for wanted in self.folder.content:
-            group: list[Planned] = []
+            group: list[Record] = []
             size = 0
             flags: int | None = None
             for planned in self._plan.values():
@@ -302,7 +263,7 @@ class Fold:
             if group:
                 yield group
 
-    def _add_joined(self, writer: pack.PackWriter, read: list[tuple[Planned, tuple[Record, bytes]]]) -> bool:
+    def _add_joined(self, writer: pack.PackWriter, read: list[tuple[Record, tuple[Record, bytes]]]) -> bool:
         """Adds cells as a chunk. Returns False if they cannot be joined."""
         assert self._join is not None
         cells = [found for _, found in read]
@@ -311,7 +272,7 @@ class Fold:
             writer.add_chunk([record for record, _ in cells], data, max(planned.last_used for planned, _ in read))
         return data is not None
 
-    def _read_again(self, planned: Planned) -> tuple[Record, bytes] | None:
+    def _read_again(self, planned: Record) -> tuple[Record, bytes] | None:
         """Returns a record and its data; None if it is gone, or damaged since it was planned."""
         source = planned.source
         try:
@@ -354,7 +315,7 @@ class Fold:
             self.result.damage += source.damage
             if not source.is_read or self._others_fold:
                 continue
-            if _size(source.path) != source.size:
+            if size_of(source.path) != source.size:
                 continue  # somebody appended after all: the next fold takes it
             is_damaged = source.size > 0 and not all(what.is_torn_end for what in source.damage)
             self.result.repaired += remove(source.path) and is_damaged
@@ -371,10 +332,3 @@ def _is_published(path: str) -> bool:
     """Returns whether a pack is one that was pulled. Folded, it would be pulled again."""
     name = file_kinds.FileName.parse(path)
     return name is not None and name.is_published
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -163,11 +163,10 @@ def file_header(
     size: int = 0,
     table: int = 0,
     created_ns: int | None = None,
-    flags: int = 0,
 ) -> bytes:
     """Returns the first 256 bytes of a file. ``salt``: the number that its records are sealed with. ``size``: bytes of
     a whole pack or export, 0 for other files. ``table``: offset of a pack's TABL record. ``created_ns``: by default
-    now. ``flags``: CHANGED_DRIVER of a crash sentinel."""
+    now."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     head = FILE_HEADER.pack(
@@ -175,7 +174,7 @@ def file_header(
         VERSION,
         FILE_HEADER.size,
         kind,
-        flags,
+        0,
         identity.digest,
         fields.get("vendor_id", 0),
         fields.get("device_id", 0),

@@ -104,36 +104,3 @@ def unpack(data: bytes) -> Iterator[tuple[int, int, int, int]]:
             time_ns = (time_ns // 1000 + took) * 1000
             yield time_ns, number, thread, swapchain
         at += 4 * count
-
-
-class Chosen:
-    """Chooses what a timeline keeps: all presents, or only those that end a late frame and the ones before them."""
-
-    def __init__(self) -> None:
-        #: How many presents were not kept.
-        self.left_out = 0
-        self._usual: dict[int, Usual] = {}
-        self._last: dict[int, Present] = {}
-        #: By swapchain, the number of the last present that was kept.
-        self._kept: dict[int, int] = {}
-
-    def of(self, presents: list[Present], only_late: bool) -> list[Present]:
-        """Returns which of these presents to keep."""
-        kept = []
-        self.left_out += len(presents)
-        for present in presents:
-            last = self._last.get(present.swapchain)
-            self._last[present.swapchain] = present
-            if last is not None and last.number + 1 == present.number:
-                usual = self._usual.setdefault(present.swapchain, Usual())
-                took = present.time_ns - last.time_ns
-                if only_late and usual.is_late(took):
-                    kept += [last] if self._kept.get(last.swapchain) != last.number else []
-                    kept.append(present)
-                    self._kept[present.swapchain] = present.number
-                usual.add(took)
-            if not only_late:
-                kept.append(present)
-                self._kept[present.swapchain] = present.number
-        self.left_out -= len(kept)
-        return kept

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.file_kinds import FileName, Kind
+from ..common.file_kinds import FileName
 from ..common.identity import Identity
 from ..common.paths import open_in_store
 from . import format
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Learn = Callable[[int, str], None]
-    Takes = Callable[[int], bool]
 
 
 class Holding:
@@ -37,44 +36,9 @@ class Holding:
         self.fingerprints: set[int] = set()
         #: When runs on this machine created pipelines, as far as records do not say it, by fingerprint.
         self.created: dict[int, int] = {}
-        #: Number of files by kind.
-        self.files: dict[Kind, int] = {}
+        self.files = 0
         #: When a pipeline was last used or stored here, in seconds since 1970; 0: nothing is recorded of it.
         self.last_use = 0
-        # The rest is known only with ``details``.
-        #: Number of pipelines that are stored as pipeline binaries. The others are cells.
-        self.binaries = 0
-        #: Time that compiling them took, as far as it is known.
-        self.compile_ns = 0
-        #: The pipelines that came from a fleet and were not compiled here too, and those that ``pylayer rebuild`` made.
-        self.pulled: set[int] = set()
-        self.rebuilt: set[int] = set()
-
-    @property
-    def pipelines(self) -> int:
-        """Returns the number of pipelines."""
-        return len(self.fingerprints)
-
-    def add_pipeline(self, record: Record) -> None:
-        """Counts the pipelines of a record."""
-        names = {fingerprint or number for fingerprint, number in record.cells}
-        new = names - self.fingerprints
-        self.fingerprints |= names
-        self.binaries += bool(new) and record.magic == format.BINARIES
-        self.compile_ns += record.create_ns * len(new) // (len(names) or 1)
-        if record.flags & format.REBUILT:
-            self.rebuilt |= names
-        if record.is_pulled:
-            self.pulled |= new
-        else:
-            self.pulled -= names
-
-    def counts(self) -> dict[str, int]:
-        """Returns the number of files, by what they are."""
-        counts = {kind.counted: 0 for kind in file_kinds.REMOVED}
-        for kind, count in self.files.items():
-            counts[kind.counted] += count
-        return counts
 
 
 class Shelf:
@@ -110,9 +74,8 @@ def tree_bytes(path: str) -> tuple[int, int]:
     return size, count
 
 
-def survey(root: str, identity: str, learn: Learn, details: Takes | None = None) -> Shelf:
-    """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names.
-    ``details``: for which programs the header of each record in packs is read, too."""
+def survey(root: str, identity: str, learn: Learn) -> Shelf:
+    """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names."""
     shelf = Shelf(root, identity)
     shelf.bytes = tree_bytes(shelf.path)[0]
     for file in files_of(root, identity):
@@ -120,9 +83,9 @@ def survey(root: str, identity: str, learn: Learn, details: Takes | None = None)
             continue
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
         holding.bytes += file.size
-        holding.files[file.kind] = holding.files.get(file.kind, 0) + 1
+        holding.files += 1
         try:
-            outcome = _survey_file(file, bytes.fromhex(identity), holding, learn, details)
+            outcome = _survey_file(file, bytes.fromhex(identity), holding, learn)
         except OSError as error:
             outcome = f"unreadable: {error.strerror or error}"
         if outcome != "ok":
@@ -163,18 +126,14 @@ class _OpenReader(Reader):
         return Record(head, 0, self.bytes_at(offset + format.RECORD_HEADER.size, most) if is_chunk else b"")
 
 
-def _survey_file(file: StoreFile, identity: bytes, holding: Holding, learn: Learn, details: Takes | None) -> str:
+def _survey_file(file: StoreFile, identity: bytes, holding: Holding, learn: Learn) -> str:
     """Counts what is in a file; returns ``ok``, or the outcome that says why nothing in it can be used."""
     with _OpenReader(file.path) as reader:
         header, outcome = reader.header(identity)
         if header is None:
             return outcome
         learn(header.program, header.application)
-        last_run = (
-            _count(reader, header, holding, details is not None and details(header.program))
-            if file.kind in file_kinds.FOLDED
-            else 0
-        )
+        last_run = _count(reader, header, holding) if file.kind in file_kinds.FOLDED else 0
     name = FileName.parse(file.path)
     # A fold writes when the last run was. What was pulled may never have been used.
     written = 0 if name is not None and name.is_published else file.date
@@ -182,19 +141,19 @@ def _survey_file(file: StoreFile, identity: bytes, holding: Holding, learn: Lear
     return outcome
 
 
-def _count(reader: _OpenReader, header: format.FileHeader, holding: Holding, details: bool) -> int:
+def _count(reader: _OpenReader, header: format.FileHeader, holding: Holding) -> int:
     """Counts the records of a file of pipelines; returns when the last run was that it has uses of, or 0."""
     found = reader.record_at(header.table) if header.table else None
     offsets: list[int] | None = None
     if found is not None and found[0].magic == format.TABLE:
         table = fingerprints_of(found[1])  # each is followed by the record's offset
-        unnamed = 2 * (len(table) // 2 if details else table[::2].count(0))  # those without one come first
+        unnamed = 2 * table[::2].count(0)  # those without one come first
         offsets = sorted(set(table[1:unnamed:2]))
         holding.fingerprints.update(table[unnamed::2])
     last_run = 0
     for offset, record in reader.heads(offsets):
         if record.is_pipeline:
-            holding.add_pipeline(record)
+            holding.fingerprints.update(fingerprint or number for fingerprint, number in record.cells)
         elif record.magic == format.USED and (used := reader.record_at(offset)) is not None:
             last_run = max(last_run, record.last_used)
             for fingerprint in fingerprints_of(used[1]):

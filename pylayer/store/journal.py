@@ -18,10 +18,6 @@ from . import format
 from .folder import Folder
 from .reader import Reader
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .syncing import Syncer
-
 OPEN, CLOSED = file_kinds.JOURNAL, file_kinds.CLOSED
 #: What earlier builds called files of state. A fold reads them as closed journals.
 EARLIER = (".objects", ".objectpack")
@@ -29,24 +25,17 @@ EARLIER = (".objects", ".objectpack")
 
 class Journal:
     """A journal being written. The file appears with its first record, after its header, and is open during ``append``
-    only. A folder that is missing is made. ``syncer``: puts on the disk what was appended.
+    only. A folder that is missing is made.
 
     ``path`` is None until then. If ``append`` raises OSError, everything appended before stays readable, and the next
     ``append`` begins another file.
     """
 
-    def __init__(
-        self,
-        folder: Folder,
-        program: int,
-        application: str = "",
-        syncer: Syncer | None = None,
-    ) -> None:
+    def __init__(self, folder: Folder, program: int, application: str = "") -> None:
         self.path: str | None = None
         self._folder = folder
         self._program = program
         self._application = application
-        self._syncer = syncer
         self._is_open = False
         self._salt = 0
         self._status: os.stat_result
@@ -57,15 +46,12 @@ class Journal:
         """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
         full = self._size >= format.MAX_JOURNAL_BYTES or time.monotonic() - self._opened > owner.APPEND_SECONDS
         try:
-            begins = not self._is_open or full or not self._append(parts)
-            if begins:
+            if not self._is_open or full or not self._append(parts):
                 self.close()
                 self._begin(parts)
         except OSError:
             self.close()
             raise
-        if self._syncer is not None and self.path is not None:
-            self._syncer.written(self.path, *[self._folder.path] * begins)
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
         self._folder.prepare()
@@ -119,8 +105,6 @@ class Journal:
                 self.path = closed
             except OSError:
                 pass  # it is folded after this process has ended
-        if self._syncer is not None:
-            self._syncer.start()
 
 
 # ---- journals of others ------------------------------------------------------------------------------

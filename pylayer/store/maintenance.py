@@ -11,7 +11,7 @@ import time
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree
+from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree, size_of
 from . import bounds, cache_history, fold, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
@@ -47,10 +47,7 @@ def worth_folding(folder: Folder, program: int, at_exit: bool, least: int) -> bo
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
     count = size = 0
     for path in folder.files(program, (file_kinds.CLOSED,)):
-        try:
-            bytes_there = os.stat(path).st_size
-        except OSError:
-            continue  # another process folded it
+        bytes_there = size_of(path)
         count += 1
         size += bytes_there if bytes_there <= most else 0
     return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= least
@@ -68,7 +65,7 @@ def join(folder: Folder, program: int, merge: fold.Join) -> None:
 def tidy(
     folder: Folder,
     damaged: list[Damage],
-    done: Callable[[fold.Folded], None],
+    done: Callable[[fold.Folded], None] = lambda result: None,
     everything: bool = False,
     at_exit: bool = False,
     merge: fold.Join | None = None,
@@ -115,13 +112,6 @@ def maintain(
     """Does everything that one identity's folder needs now, and that of state. ``merge``, ``least``: as in ``tidy``.
     Raises OSError; the store is then as it was."""
 
-    def done(result: fold.Folded) -> None:
-        if result.pack is not None:
-            say(
-                f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
-                f"{result.records} records, {result.bytes_after} bytes"
-            )
-
     # First, because time may end in a fold, which makes one file of many. If all runs are short, nobody else does it.
     if at_exit and (removed := bounds.drop_oldest_files(folder.root, limits.max_store)):
         say(
@@ -131,7 +121,7 @@ def maintain(
     folder.prepare()
     repaired = 0
     for place, bytes_there in ((folder, least), (state.folder(folder.root), fold.WORTH_BYTES)):
-        repaired += yield from tidy(place, damaged, done, at_exit=at_exit, merge=merge, least=bytes_there)
+        repaired += yield from tidy(place, damaged, at_exit=at_exit, merge=merge, least=bytes_there)
     if repaired:
         say(f"{repaired} damaged files of the store are gone; what verified in packs and journals is kept")
     if at_exit:

@@ -6,9 +6,10 @@ of the others, in which the layer finds a pipeline without reading the file.
 
 from __future__ import annotations
 
+import _thread
 import os
 
-from ..common.files import append, create_temporary, remove, rename_to_new, write_all, write_at_start
+from ..common.files import append, create_temporary, remove, rename_to_new, sync_file, write_all, write_at_start
 from ..common.identity import Identity
 from . import format
 
@@ -17,6 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .reader import Record
+
+
+def _fsync_in_steps(path: str) -> Iterator[None]:
+    """Runs fsync on a file or directory in another thread; yields about every millisecond until it is done. Raises
+    OSError. If the caller stops early, the fsync goes on by itself."""
+    errors: list[OSError] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def in_thread() -> None:
+        try:
+            sync_file(path)
+        except OSError as error:
+            errors.append(error)
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(in_thread, ())
+    except RuntimeError:  # no thread can be started
+        in_thread()
+    while not done.acquire(timeout=0.001):
+        yield
+    if errors:
+        raise errors[0]
 
 
 class PackWriter:
@@ -71,21 +97,19 @@ class PackWriter:
 
     def finishing(self, sync: bool = True) -> Iterator[None]:
         """``finish`` in steps, because the disk may take seconds."""
-        from .syncing import fsync_in_steps
-
         table = self._add_table() if self._kind == format.PACK else 0
         size = self.size if self._kind in format.SIZED else 0
         names = (self._kind, self._identity, self._program, self._application)
         head = format.file_header(*names, salt=self._salt, size=size, table=table)
         write_at_start(self._temporary, head)
         if sync:
-            yield from fsync_in_steps(self._temporary)
+            yield from _fsync_in_steps(self._temporary)
         if self._kind == format.EXPORT:
             rename_to_new(self._temporary, self.path)  # the user's directory, and a name that the user chose
         else:
             os.rename(self._temporary, self.path)
         if sync:
-            yield from fsync_in_steps(os.path.dirname(self.path))
+            yield from _fsync_in_steps(os.path.dirname(self.path))
 
     def _add_table(self) -> int:
         """Returns the table's offset."""

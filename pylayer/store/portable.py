@@ -18,7 +18,6 @@ from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, deaths, format, pack
-from .fold import Planned, Source
 from .folder import Folder, came_unrecorded
 from .format import Refused as Refused
 from .reader import Reader, parts_of
@@ -62,7 +61,7 @@ class Export:
         self.result.programs = programs
         self._folder = folder
         self._device = device
-        self._plans: dict[int, dict[tuple[bytes, int], Planned]] = {program: {} for program in programs}
+        self._plans: dict[int, dict[tuple[bytes, int], Record]] = {program: {} for program in programs}
         self._verdicts = deaths.of_everyone(folder)
         self._left_out: set[bytes] = set()
 
@@ -85,7 +84,7 @@ class Export:
     def _read(self, program: int, file: str) -> Iterator[int]:
         checked = checking.Checked()
         try:
-            source = Source(file)
+            source = Reader(file)
             kind, digest = file_kinds.BY_SUFFIX[os.path.splitext(file)[1]].magic, self._folder.identity.digest
             for part in checking.check_file(file, kind, digest, checked, program):
                 self._take(program, source, part)
@@ -95,14 +94,15 @@ class Export:
         yield checked.file_bytes
         self.result.damage += [what for what in checked.damage if not what.is_torn_end]
 
-    def _take(self, program: int, source: Source, part: Part) -> None:
+    def _take(self, program: int, source: Reader, part: Part) -> None:
         plan = self._plans[program]
         for record in part.records:
             if record.is_pipeline and self._verdicts.takes_record(record):
                 self._left_out.add(record.digest)
             # Why a pipeline was not rebuilt is known of this machine's driver alone.
             elif record.magic in self._folder.content and record.magic != format.FAILED:
-                plan.setdefault(record.name, Planned(source, part.place(record), record))
+                record.source, record.offset = source, part.place(record)
+                plan.setdefault(record.name, record)
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)

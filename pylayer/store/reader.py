@@ -23,7 +23,8 @@ PART_BYTES = 128 << 10
 
 class Record(Value):
     """A verified record, as its header has it. ``start``: where its data begins in the part that was read. ``cells``:
-    fingerprint and number of each pipeline in it; none if it holds no pipeline, or is no chunk that anybody writes."""
+    fingerprint and number of each pipeline in it; none if it holds no pipeline, or is no chunk that anybody writes.
+    ``source``, ``offset``: the file and the place that a fold or an export copies it from."""
 
     magic: bytes
     kind: int
@@ -35,6 +36,8 @@ class Record(Value):
     last_used: int
     start: int
     cells: tuple[tuple[int, int], ...]
+    source: Reader
+    offset: int
 
     def __init__(self, header: tuple[Any, ...], start: int, data: bytes | memoryview) -> None:
         (
@@ -101,7 +104,9 @@ class Reader:
 
     def __init__(self, path: str, foreign: bool = False) -> None:
         self.path = path
-        self.foreign = foreign
+        #: Of a fold: what cannot be used of the file, and whether the rest is in the fold's plan.
+        self.damage: list[Damage] = []
+        self.is_read = False
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
         self._salt: int | None = None
         fd = open_foreign(path) if foreign else open_in_store(path)

@@ -32,16 +32,6 @@ class Removal:
         self.failure = ""
         self._find()
 
-    @property
-    def bytes(self) -> int:
-        """Returns the number of bytes that this frees on disk."""
-        return sum(self.paths.values())
-
-    @property
-    def is_empty(self) -> bool:
-        """Returns whether there is no file to remove and no file that is in use."""
-        return not (self.paths or self.in_use)
-
     def _find(self) -> None:
         """Finds the files. The description stays as long as another file does."""
         self.in_use = []

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 
 #: Beyond this many runs the oldest of the programs with the most are deleted, a quarter of all at a time.
 MAX_RUNS = 2000
-#: Beyond so many bytes in all, the oldest files lose their timelines.
-MAX_TOTAL_BYTES = 64 << 20
+#: The same beyond so many bytes in all.
+MAX_TOTAL_BYTES = 128 << 20
 #: What an earlier pylayer wrote is not read: files whose names have no program, and timelines of their own.
 EARLIER = ".events"
-#: Smaller files keep their timelines, because deleting them frees little.
-SMALL = 16 << 10
 #: Larger files are not read: no build has so many counters.
 MAX_BYTES = 1 << 18
 #: The keys of a run's values that are not in its text.
@@ -124,37 +122,19 @@ def newest_of_each(names: Iterable[str]) -> list[str]:
 
 
 def prune(root: str) -> int:
-    """Deletes runs beyond ``MAX_RUNS``, and the timelines of those beyond ``MAX_TOTAL_BYTES``; returns how many files
-    it deleted or cut."""
-    sizes, changed = {}, 0
+    """Deletes runs beyond ``MAX_RUNS`` or ``MAX_TOTAL_BYTES``; returns how many files it deleted."""
+    sizes, deleted = {}, 0
     for entry, status in entries_in(os.path.join(root, "runs")):
         if FileName.parse(entry.name) is not None:
             sizes[entry.name.removesuffix(file_kinds.RUN)] = status.st_size
         elif entry.name.endswith((file_kinds.RUN, EARLIER)):
-            changed += remove(entry.path)
+            deleted += remove(entry.path)
     total = 0
     for number, name in enumerate(newest_of_each(sizes)):
-        path = timeline.path_of(root, name)
         total += sizes[name]
-        if number >= MAX_RUNS * 3 // 4 and len(sizes) > MAX_RUNS:
-            changed += remove(path)
-        elif total > MAX_TOTAL_BYTES and sizes[name] > SMALL:
-            total -= sizes[name]
-            changed += _cut_timeline(path)
-    return changed
-
-
-def _cut_timeline(path: str) -> bool:
-    """Leaves a run's values alone in its file, to which a process can go on to append. Returns False if that fails."""
-    line = timeline.Timeline()
-    try:
-        line.read(path, only_values=True)
-        if line.header is not None:
-            head = read_small(path, format.FILE_HEADER.size)
-            replace_file(path, b"".join([head, *_note(line.values, line.header.salt)]))
-    except OSError:
-        return False
-    return line.header is not None
+        if total > MAX_TOTAL_BYTES or (number >= MAX_RUNS * 3 // 4 and len(sizes) > MAX_RUNS):
+            deleted += remove(timeline.path_of(root, name))
+    return deleted
 
 
 def _note(values: dict[str, Any], salt: int) -> list[bytes | memoryview]:

@@ -35,7 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 
-    from .fold import Planned
     from .holdings import Shelf
     from .reader import Part, Record
 
@@ -303,7 +302,7 @@ class State:
         self._journal.append(failed_parts(pipeline, identity, why))
         self.failed.setdefault(pipeline, {})[identity] = why
 
-    def evicting(self, room: int) -> Generator[None, None, Callable[[Planned], bool]]:
+    def evicting(self, room: int) -> Generator[None, None, Callable[[Record], bool]]:
         """Returns, in steps, which records a fold leaves out so that the rest fits into so many bytes: those of the
         pipelines that were used longest ago, and of these the ones that were waited for least. Raises OSError."""
         kept: set[object] = set()
@@ -326,7 +325,7 @@ class State:
             kept.add(created.key)
         kept |= have
 
-        def drops(planned: Planned) -> bool:
+        def drops(planned: Record) -> bool:
             """Keeps what another process recorded meanwhile."""
             is_known = planned.digest in self._objects or planned.digest in self._belong
             return is_known and self._belong.get(planned.digest, planned.digest) not in kept

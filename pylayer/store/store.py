@@ -16,7 +16,6 @@ from .format import VERSION as VERSION
 from .format import Refused as Refused
 from .frames import AT_ONCE_NS as AT_ONCE_NS
 from .frames import FRAME_NS as FRAME_NS
-from .frames import HISTORY as HISTORY
 from .frames import PAUSE_NS as PAUSE_NS
 from .frames import Usual as Usual
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from .timeline import Timeline as Timeline
     from .verdicts import Verdicts as Verdicts
     from .verdicts import VerdictText as VerdictText
-    from .verification import Takes, TakesIdentity
+    from .verification import TakesIdentity
 
 
 class Store:
@@ -66,12 +65,12 @@ class Store:
 
         return tree_bytes(os.path.join(self.root, *folders))
 
-    def shelves(self, takes: TakesIdentity, learn: Learn, details: Takes | None = None) -> list[Shelf]:
+    def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
-        program that a file names. ``details``: for which programs the header of each pipeline is read, too."""
+        program that a file names."""
         from .holdings import survey
 
-        return [survey(self.root, name, learn, details) for name in self.identities() if takes(name)]
+        return [survey(self.root, name, learn) for name in self.identities() if takes(name)]
 
     def usable_packs(self) -> tuple[int, list[str]]:
         """Returns how many packs programs of this user can open if this is the system's store, and why they cannot open

@@ -13,7 +13,7 @@ import struct
 from ..common import file_kinds, flat
 from ..common.files import append, read_small, replace_file
 from ..common.paths import make_private_below
-from ..values import CARRIER_NAMES, Value
+from ..values import Value
 from . import format, frames
 from .reader import Record, Scan
 
@@ -38,8 +38,8 @@ MAX_SWAPCHAINS = 1024
 EVENT = struct.Struct("<QQQQIIIIHBBIQ")
 assert EVENT.size == 64
 
-#: Types of events. The file has their numbers, from 1. An earlier pylayer wrote the sixth.
-TYPES = ("pipeline", "hits", "count", "cache", "load", "", "device", "end", "shader", "name")
+#: Types of events. The file has their numbers, from 1. An earlier pylayer wrote those without a name.
+TYPES = ("pipeline", "hits", "", "cache", "", "", "", "", "shader", "name")
 #: Outcomes of pipelines. The file has their numbers.
 OUTCOMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "unknown")
 #: The outcomes that are compilations, and those of which that is not known.
@@ -47,7 +47,7 @@ COMPILES = ("compiled", "uncacheable", "plain")
 UNKNOWN = ("passed", "unknown")
 #: Outcomes of an application's cache data. The file has their numbers.
 CACHE_OUTCOMES = ("passed", "emptied", "refused")
-_WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES, "device": CARRIER_NAMES}
+_WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES}
 
 
 class Event(Value):
@@ -103,14 +103,14 @@ class RunFile:
     """Writes the file of one run on one device. ``limit``: beyond so many bytes events are dropped."""
 
     def __init__(
-        self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
+        self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 8 << 20
     ) -> None:
         #: Change it before anything is written.
         self.name = name
-        self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
-        self._frames_dropped = 0
+        #: Presents that are not in the file.
+        self.frames_left_out = 0
         self._root = root
         self.identity = identity
         self._program = program
@@ -118,7 +118,6 @@ class RunFile:
         self._limit = limit
         self._waiting: list[Event] = []
         self._presents: list[frames.Present] = []
-        self._chosen = frames.Chosen()
         self._frame_bytes = 0
         self._texts: dict[str, int] = {}
         #: Names of the threads that events refer to, and the threads whose names are in the file.
@@ -149,18 +148,13 @@ class RunFile:
             self._threads[thread] = _thread_name(thread)
 
     def present(self, presents: list[frames.Present]) -> None:
-        """Keeps frames until the next ``flush``. Once frames fill half of the file, only late ones go on."""
-        if self._closed:
-            self._frames_dropped += len(presents)
+        """Keeps frames until the next ``flush``, until they fill half of the file."""
+        if self._closed or self._frame_bytes > self._limit // 2:
+            self.frames_left_out += len(presents)
         else:
             for thread in {present.thread for present in presents}:
                 self._see_thread(thread)
-            self._presents += self._chosen.of(presents, self._frame_bytes > self._limit // 2)
-
-    @property
-    def frames_left_out(self) -> int:
-        """Number of presents that are not in the file."""
-        return self._frames_dropped + self._chosen.left_out
+            self._presents += presents
 
     def note(self, values: dict[str, Any]) -> None:
         """Appends those of the run's values that changed. In a full file only the end of the run counts. Raises
@@ -185,7 +179,7 @@ class RunFile:
         if room >= 0:
             size += format.record_size(len(shown))
         else:
-            self._frames_dropped += len(presents)
+            self.frames_left_out += len(presents)
             shown = b""
         room = (self._limit - size - format.record_size(0)) // EVENT.size
         if len(waiting) > room:
@@ -208,11 +202,9 @@ class RunFile:
         try:
             written = self._append(parts)
         finally:
-            if written:
-                self.events += len(waiting)
-            else:
+            if not written:
                 self.dropped += len(waiting)
-                self._frames_dropped += len(presents) if shown else 0
+                self.frames_left_out += len(presents) if shown else 0
                 self._texts, self._threads_written = {}, set()
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:

@@ -24,7 +24,6 @@ class Trim:
 
     def __init__(self, root: str, limits: Limits) -> None:
         self.bytes_before = self.bytes_after = bounds.total_bytes(root)
-        self.journals = self.packs = 0
         self.evicted = bounds.Eviction(root, limits.max_store, by_files=True)
         #: Damaged parts of files, which are dropped.
         self.damaged: list[Damage] = []
@@ -61,8 +60,6 @@ class Trim:
     def _done(self, folder: Folder, result: Folded) -> None:
         if not result.claimed:
             self.skipped.append((folder.identity.name, "another process is folding it"))
-        self.journals += result.journals
-        self.packs += result.packs
 
     def evict_steps(self) -> Iterator[None]:
         """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,

@@ -334,7 +334,6 @@ def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
     text = one.rule.end if ended else one.rule.effect
     return text.format(
         kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "any",
-        runs=one.runs,
         count=count,
         records=f"record{'s' * (count != 1)} {be}",
         pipelines=f"pipeline{'s' * (count != 1)} {be}",

@@ -61,7 +61,7 @@ class Verification(checking.Checked):
     def repair(self) -> None:
         """Deletes the files that have problems, and keeps what verifies in packs and journals. Raises OSError."""
         for folder in (*folders(self.root), state.folder(self.root)):
-            for _ in maintenance.tidy(folder, self.problems, lambda result: None):
+            for _ in maintenance.tidy(folder, self.problems):
                 pass
 
     def _verify_identity(self, name: str) -> None:

@@ -70,7 +70,6 @@ INSIDE = [
     "pylayer.store.sentinel",
     "pylayer.store.sketch",
     "pylayer.store.state",
-    "pylayer.store.syncing",
     "pylayer.store.timeline",
     "pylayer.store.verdict_files",
     "pylayer.store.verdicts",

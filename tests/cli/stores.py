@@ -108,7 +108,7 @@ class Store:
         for program in self.folder.programs():
             fold = Fold(self.folder, program, everything=True, drop=lambda planned: False)
             list(fold.steps())
-            assert fold.result.pack is not None and not fold.result.damage
+            assert fold.result.written and not fold.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""

@@ -93,7 +93,7 @@ def full(user: User) -> User:
     events = [pipeline(5, 40), pipeline(60, 3, fingerprint=0xDEF), cache(1, "emptied", "altered"), hits(0, 4)]
     name = {"program": "recorded", "executable": "recorded"}
     recorded_runs.write(user.store, events[:1], pid=100, start_ticks=1, started=900.0, ended=901.0, **name)
-    policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
+    policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed"}
     recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
     user.demo(3)
     missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99), 1, 1)

@@ -241,14 +241,12 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     source += "    def plan_device(self, program, facts, settings):\n"
     (file.parent / "mine.py").write_text(
         f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.carrier = 3\n        plan.check_binaries = False\n        return plan\n"
+        "        plan.carrier = 3\n        return plan\n"
     )
     file.write_text("policy: mine:Mine\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy class"
-    text = user.pylayer("policy", "explain", "x").stdout
-    assert "Carrier observe: chosen by the policy class" in text
-    assert "The policy class changes these attributes of the plan\n  check_binaries  false\n" in text
+    assert "Carrier observe: chosen by the policy class" in user.pylayer("policy", "explain", "x").stdout
     (file.parent / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]

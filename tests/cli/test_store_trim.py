@@ -81,7 +81,7 @@ def test_full_disk(user: User, tmp_path: Path) -> None:
     assert "Not folded" not in trimmed and "That is more than" not in trimmed
     assert verified["fine"]
     (program,) = listed["identities"][0]["programs"]
-    assert 100 < program["pipelines"] < 200 and program["journals"] == 0 and program["packs"] == 1
+    assert 100 < program["pipelines"] < 200 and program["files"] == 1
 
 
 def test_full_disk_with_one_pack(user: User, tmp_path: Path) -> None:

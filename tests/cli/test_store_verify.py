@@ -165,7 +165,7 @@ def test_tail_that_is_being_written(user: User, store: Store) -> None:
         os.truncate(path, path.stat().st_size - 50)
     found = user.json("ls", "--verify")
     assert found["fine"] and {what["file"] for what in found["torn_ends"]} == {str(path) for path in paths}
-    assert "it ends inside a record" in user.pylayer("ls", "--verify").stdout.replace("\n", " ")
+    assert "the file ends inside a record" in user.pylayer("ls", "--verify").stdout.replace("\n", " ")
 
 
 def test_newer_version(user: User, store: Store) -> None:

@@ -57,7 +57,7 @@ def test_explain(user: User, system: Path, own: Path) -> None:
     own.write_text("settings:\n  driver_cache: keep\n")
     out = user.pylayer("policy", "explain", "game").stdout
     assert out.startswith(f"Policy: {own}, over {system}\n")
-    for line in (f"observe  ({system}:3)", "keep  (policy.yaml:2)", f"7  ({system}:1)"):
+    for line in (f"observe  ({system}:3)", f"keep  ({own}:2)", f"7  ({system}:1)"):
         assert line in out, out
     found = user.json("policy", "explain", "game", PYLAYER_CONFIG=str(own))
     assert (found["file"], found["system_file"]) == (str(own), str(system))

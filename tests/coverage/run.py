@@ -61,7 +61,7 @@ def _measured() -> None:
                         out.writelines(f"{{name}}:{{number}}\\n" for name, number in new)
         return saving
 
-    for name in ("handle", "records", "_idle", "_write_statistics"):
+    for name in ("handle", "records", "_idle"):
         setattr(Host, name, save(getattr(Host, name)))
     sys.settrace(call)
 

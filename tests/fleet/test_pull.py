@@ -11,13 +11,12 @@ from pathlib import Path
 
 import others
 import pytest
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip, used
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip
 from fleet import certificates
 from fleet.fleets import Builder, Machine, nginx
-from unit.things import program_id
 
 from pylayer.common.settings import Limits
-from pylayer.store import bounds, format, holdings
+from pylayer.store import bounds, format
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import maintain
 from pylayer.store.reader import Reader
@@ -180,21 +179,6 @@ def test_store_limit(builder: Builder, machine: Machine) -> None:
     assert 0 < Store(machine.root).sizes() <= 30_000
     before = machine.files()
     assert machine.pull(builder.url, limits=limits).packs == 0 and machine.files() == before
-
-
-def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> None:
-    """The store tells what was pulled from what this machine compiled. That survives a fold. What was compiled here too
-    counts as its own."""
-    builder.publish(1, 2, 3)
-    machine.pull(builder.url)
-    store = Store(machine.root)
-    store.journal(GAME, cell(3), cell(4))
-    store.journal(GAME, used([1]))
-    for _ in range(2):
-        shelf = holdings.survey(str(machine.root), IDENTITY.name, lambda number, name: None, lambda number: True)
-        holding = shelf.holdings[program_id(*GAME)]
-        assert (holding.pipelines, len(holding.pulled)) == (4, 2)
-        store.pack()
 
 
 def test_pulled_records(builder: Builder, machine: Machine) -> None:

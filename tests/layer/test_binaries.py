@@ -289,10 +289,9 @@ def test_one_failure_costs_one_pipeline(faulty: ScriptedDriver) -> None:
     """If one binary of a pipeline cannot be created, only that pipeline is compiled."""
     arguments = ["--graphics", "--count", 12, *API]
     faulty.demo(*arguments)
-    result = faulty.demo(*arguments, script="create-binaries=partial:1?from-data@6")
+    faulty.demo(*arguments, script="create-binaries=partial:1?from-data@6")
     counters = faulty.world.last()
     assert (counters["binaries_evicted"], counters["binary_hits"], counters["compiled"]) == (1, 11, 1)
-    assert "could not create pipelines from stored binaries" in result.stderr
     faulty.demo(*arguments)
     assert faulty.world.last()["binary_hits"] == 12
 

@@ -128,8 +128,6 @@ def test_policy_that_fails_to_plan(world: World) -> None:
     result = world.demo("--count", 8, "--repeat-instances", 2 * len(BODIES) - 1, PYLAYER_LOG="info", **environment)
     assert result["created"] == 8 and result["results"] == ["VK_SUCCESS"]
     assert result.stderr.count("policy failed") == len(BODIES)
-    failed = [run["carrier"] for run in world.runs() if run["reason"] == "plan_device failed"]
-    assert failed == ["off"] * len(BODIES)
     assert_silent(world, **environment)
 
 

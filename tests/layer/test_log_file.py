@@ -169,7 +169,7 @@ def test_file_at_its_size_limit(quick: World) -> None:
 
 
 def test_form(real: World) -> None:
-    """A log line has a level, the time in UTC, a sentence, and its facts as key=value, with the pid last."""
+    """A log line has a level, the time in UTC, a sentence, and the pid."""
     before = datetime.now(UTC)
     real.run(DEMO, PYLAYER_LOG="debug")
     found = lines(real.raw_stderr)
@@ -178,31 +178,8 @@ def test_form(real: World) -> None:
         assert match is not None, line
         written = datetime.fromisoformat(match.group(2))
         assert before - timedelta(seconds=1) < written < datetime.now(UTC) + timedelta(seconds=1)
-    device = next(line for line in found if " carrier cells for " in line)
-    assert f' device="{radv.DEVICE}" carrier=cells program=pipelines identity=' in device
-    assert re.search(
-        r"0 stored records for pipelines, read when it creates their pipelines records=0 program=pipelines pid=",
-        "\n".join(found),
-    )
-
-
-POLICY = """
-from pylayer.inhost import boundary
-from pylayer.policy import Policy
-
-class Loud(Policy):
-    def device_created(self, program, facts, state):
-        boundary.log(3, "loud", quoted='a "b" \\\\ c', plain="x", number=7, none="")
-"""
-
-
-def test_values(world: World) -> None:
-    """Values with blanks and quotes are told apart in a line."""
-    module = world.directory / "loud.py"
-    module.write_text(POLICY)
-    world.run(DEMO, PYLAYER_LOG="info", **world.policy("policy: loud:Loud\n"))
-    (loud,) = [line for line in lines(world.raw_stderr) if " loud " in line]
-    assert loud.partition(" loud ")[2].startswith('quoted="a \\"b\\" \\\\ c" plain=x number=7 none="" pid=')
+    assert any(f" {radv.DEVICE}: carrier cells for pipelines, " in line for line in found)
+    assert "0 stored records for pipelines, read when it creates their pipelines pid=" in "\n".join(found)
 
 
 def test_long_names(world: World) -> None:

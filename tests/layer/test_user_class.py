@@ -4,7 +4,6 @@ whole, and the next run finds what was stored."""
 from __future__ import annotations
 
 import functools
-import json
 import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -235,7 +234,7 @@ def test_damage_in_an_event(world: World, damage: str) -> None:
 
 
 def test_stats_say_it(world: World) -> None:
-    """`pylayer stats` shows one line for a class that was switched off, and `--json` has all counts."""
+    """`pylayer stats` shows one line for a class that was switched off."""
     world.demo("--count", COUNT, **write_policy(world, keep_cell="raise ValueError('no')"))
     command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
     text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split())
@@ -244,9 +243,6 @@ def test_stats_say_it(world: World) -> None:
         "(mine.py, line "
     ) in text
     assert "(failures: 3)" in text
-    (program,) = json.loads(world.run([*command, "--json"], VK_INSTANCE_LAYERS=None).stdout)["programs"]
-    policy = program["policy"]
-    assert (policy["class"], policy["failures"], policy["runs_switched_off"]) == ("mine:Mine", 3, 1)
 
 
 # ---- policy files ----------------------------------------------------------------------------------

@@ -294,8 +294,7 @@ class Soak:
                     child = self.start(self.demo(program, seed))
                     self.require(child.process.wait(120) == 0, f"{child.what} ended with {child.process.returncode}")
             compiled = sum(run["counters"]["compiled"] for run in self.world.runs())
-            duplicates = sum(run.get("duplicates", 0) for run in self.world.runs())
-            self.require(not duplicates and not (again and compiled), f"{compiled} compiled, {duplicates} were stored")
+            self.require(not (again and compiled), f"{compiled} compiled")
         self.counts["records"] = sum(map(len, self.stored.values()))
 
     def finish_faults(self) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import lints
 
 from pylayer.common import outcomes
-from pylayer.inhost.session import WARNINGS
 from pylayer.store import verdicts
 from pylayer.store.verdicts import TABLE, Verdict
 from pylayer.values import KIND_NAMES
@@ -33,7 +32,6 @@ Line = tuple[str, str]
 #: Lines whose text stands in a table of the sources; the page has what the function returns instead.
 TELLS = f"{GAP}: {GAP}; pylayer ls shows more"
 SWITCHES_OFF = f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again"
-COUNTS = f"{GAP} ({GAP} so far)"
 
 
 def _squeezed(text: str) -> str:
@@ -102,8 +100,7 @@ def c_lines() -> Iterator[Line]:
 
 def of_tables() -> list[str]:
     """Returns the texts of tables that lines contain, with a gap or an example for each number."""
-    found = [f"{text} ({GAP} so far)" for text in WARNINGS.values()]
-    found += [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
+    found = [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
     for type, row in TABLE.items():
         one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
         found += [verdicts.sentence([one]), verdicts.sentence([one], ended=True)]
@@ -127,7 +124,7 @@ def test_every_warning_is_documented() -> None:
     where that is a text of the sources."""
     lines = {text for level, text in {*python_lines(), *c_lines()} if level.split(", ")[0] in ("error", "warn")}
     # The longest text first: `not used: ...` fits to longer lines, too.
-    lines = sorted(lines - {TELLS, SWITCHES_OFF, COUNTS}, key=lambda text: -len(text.replace(GAP, "")))
+    lines = sorted(lines - {TELLS, SWITCHES_OFF}, key=lambda text: -len(text.replace(GAP, "")))
     tables, known = of_tables(), documented()
     assert len(known) == len(set(known)) > 30
     shown = {text: next((line for line in lines if is_of(line, text)), None) for text in set(known) - set(tables)}

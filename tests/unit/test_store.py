@@ -16,7 +16,7 @@ from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, runs, timeline
+from pylayer.store import fold, format, runs
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.timeline import Event, RunFile
 
@@ -175,7 +175,7 @@ def write_run(root: Path, number: int, program: int = 7, events: int = 0, **valu
     """Writes the file of a run; returns its name."""
     file = RunFile(str(root), f"{program:016x}-{number:016x}-{0:016x}", IDENTITY, program)
     for _ in range(events):
-        file.add(Event("end", 1))
+        file.add(Event("hits", 1))
     file.flush()
     file.note(values)
     return os.path.basename(file.path)
@@ -212,7 +212,7 @@ def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept
 
 
 def test_runs_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program with many runs takes no room from older ones of others, nor from their timelines."""
+    """A program with many runs takes no room from older ones of others."""
     monkeypatch.setattr(runs, "MAX_RUNS", 8)
     names = [write_run(tmp_path, number, 1 if number < 2 else 2, 300, hits=1) for number in range(20)]
     assert runs.prune(str(tmp_path)) == 14
@@ -220,26 +220,7 @@ def test_runs_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     sizes = [(tmp_path / "runs" / name).stat().st_size for name in left(tmp_path)]
     monkeypatch.setattr(runs, "MAX_TOTAL_BYTES", 4 * max(sizes))
     assert runs.prune(str(tmp_path)) == 2
-    cut = [os.stat(tmp_path / "runs" / name).st_size < 1000 for name in left(tmp_path)]
-    assert cut == [False, False, True, True, False, False]
-    assert len([run for run in runs.read_all(str(tmp_path)) if run["hits"] == 1]) == 6
-
-
-def test_cut_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose timeline is deleted while it goes on has its values at the end."""
-    file = RunFile(str(tmp_path), f"{7:016x}-{1:016x}-{0:016x}", IDENTITY, 7)
-    for _ in range(300):
-        file.add(Event("end", 1))
-    file.flush()
-    file.note({"a": 1, "b": {"c": 2}})
-    monkeypatch.setattr(runs, "MAX_TOTAL_BYTES", 0)
-    assert runs.prune(str(tmp_path)) == 1
-    file.add(Event("end", 2))
-    file.flush()
-    file.note({"a": 3, "b": {"c": 2}})
-    line = timeline.read(str(tmp_path), os.path.basename(file.path).removesuffix(".run"))
-    assert line is not None and (line.values, line.outcome) == ({"a": 3, "b": {"c": 2}}, "ok")
-    assert [event.start_ns for event in line.events] == [2]
+    assert left(tmp_path) == [*names[:2], *names[18:]]
 
 
 def test_runs_from_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,8 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
     )
     assert one.record_at(size) is None or size == 256
     list(bounds.Survey(folder.root).read())
-    assert run_fold(folder, must=frozenset([path])).records == (size > 336)
+    run_fold(folder, must=frozenset([path]))
+    assert len(cells(folder)) == (size > 336)
 
 
 @pytest.mark.parametrize("name", ["somebody", "-1-1-1", "00-1-inf-0", f"{'0' * 32}-1-1-0", f"00-{'f' * 100}-1-0"])
@@ -112,7 +113,7 @@ def test_shattered_file(folder: Folder) -> None:
     name = f"{7:016x}-1-1.closed"
     put(folder, name, file_of(junk))
     result = run_fold(folder)
-    assert (result.records, result.repaired, len(cells(folder))) == (2000, 1, 2000)
+    assert (result.repaired, len(cells(folder))) == (1, 2000)
     assert name not in os.listdir(folder.path)
 
 
