@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from ..common.files import replace_file
+from ..common.files import names_in, replace_file
 from .output import Failure, human_bytes, usual_mode
 
 #: What drivers find their caches by, and what is part of the keys in them. Names that end in _ begin others.
@@ -24,6 +24,23 @@ def _is_known(name: str) -> bool:
     return any(name == each or (each.endswith("_") and name.startswith(each)) for each in VARIABLES)
 
 
+def known(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that drivers read."""
+    return {name: value for name, value in environment.items() if _is_known(name)}
+
+
+def places(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yields where drivers may keep their caches with this environment. Not all of these are there."""
+    for name in ("MESA_SHADER_CACHE_DIR", "MESA_GLSL_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH"):
+        if environment.get(name):
+            yield environment[name]
+    home = environment.get("HOME", "")
+    cache = environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
+    yield from (os.path.join(cache, name) for name in names_in(cache) if name.startswith("mesa_shader_cache"))
+    yield os.path.join(cache, "nvidia", "GLCache")
+    yield os.path.join(home, ".nv", "GLCache")
+
+
 def of_process(pid: int) -> dict[str, str]:
     """Returns this process's environment with a running program's variables in place of its own, as far as drivers read
     them. Raises Failure."""
@@ -34,7 +51,7 @@ def of_process(pid: int) -> dict[str, str]:
         raise Failure(f"the variables of process {pid} cannot be read: {error.strerror or error}") from error
     theirs = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
     ours = {name: value for name, value in os.environ.items() if not _is_known(name)}
-    return ours | {name: value for name, value in theirs.items() if _is_known(name)}
+    return ours | known(theirs)
 
 
 def of_directory(path: str) -> dict[str, str]:

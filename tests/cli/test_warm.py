@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ ALL = {"pipelines": COUNT, "looked_up": COUNT, "found_before": 0, "found": COUNT
 @ON_RADV
 def test_program_without_the_layer(player: User) -> None:
     """The program compiles nothing afterwards. The second time there is nothing to do, and the store is as before."""
-    before = player.json("ls")
+    before = player.json("ls")["identities"]
     assert found(player) == 0
     assert warm(player) == ALL
     assert found(player) == COUNT
@@ -54,9 +55,48 @@ def test_program_without_the_layer(player: User) -> None:
     done = player.pylayer("warm")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        f"Nothing to do for pipelines, {COUNT} pipelines: the driver finds {COUNT} of {COUNT}"
+        f"Nothing to do for pipelines, {COUNT} pipelines: the driver found {COUNT} of {COUNT}"
     )
-    assert player.json("ls") == before
+    assert player.json("ls")["identities"] == before
+
+
+def shrink(user: User, path: Path) -> None:
+    """Takes the end of a file."""
+    del user
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def store_more(user: User, path: Path) -> None:
+    """Stores other pipelines."""
+    del path
+    user.demo(4, "--seed", 3, MESA_SHADER_CACHE_DISABLE="1")
+
+
+#: What happens after `pylayer warm`, to the user and to a file of the driver's cache; whether all is given again.
+CHANGES: dict[str, tuple[Callable[[User, Path], object], bool]] = {
+    "nothing": (lambda user, path: None, False),
+    "the driver's cache grows": (lambda user, path: path.open("ab").write(b"more"), False),
+    "the driver's cache is deleted": (lambda user, path: shutil.rmtree(path.parents[2]), True),
+    "a file of it is deleted": (lambda user, path: path.unlink(), True),
+    "a file of it is cut": (shrink, True),
+    "a file of it is replaced": (lambda user, path: (path.rename(f"{path}2"), shutil.copy(f"{path}2", path)), True),
+    "other pipelines are stored": (store_more, True),
+}
+
+
+@ON_RADV
+@pytest.mark.parametrize(("change", "again"), CHANGES.values(), ids=CHANGES)
+def test_second_time(player: User, change: Callable[[User, Path], object], again: bool) -> None:
+    """The second time no driver is asked, unless there may be something to do."""
+    player.environment["MESA_SHADER_CACHE_DIR"] = str(player.home / "mesa")
+    warm(player)
+    path = max(player.home.glob("mesa/**/mesa_cache.db"), key=lambda it: it.stat().st_size)
+    change(player, path)
+    said = player.pylayer("warm")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert ("and nothing has changed since" not in said.stdout) == again
+    assert found(player) == COUNT
+    assert "and nothing has changed since" in player.pylayer("warm").stdout
 
 
 #: How the cache is named; the variables of the program that then finds everything. {} is the user's home.
