@@ -17,6 +17,8 @@ VARIABLES = (
 STEAM = (".local/share/Steam", ".steam/steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")
 #: Mesa's default (src/util/disk_cache_os.c).
 MESA_BYTES = 1 << 30
+#: So much stays free on the disk. Mesa deletes all of a cache's file when it cannot write the end of it.
+SPARE_BYTES = 16 << 20
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -132,13 +134,26 @@ def problem(environment: Mapping[str, str]) -> str:
 
 
 def most_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
-    """Returns how much a driver's cache may have, and what says so."""
+    """Returns how much a driver's cache may have, or get, and what says so."""
+    free, place = min((_free_bytes(place), place) for place in places(environment))
+    limits = [(max(free - SPARE_BYTES, 0), f"the disk of {place} has {human_bytes(free)} left")]
     for name in ("MESA_SHADER_CACHE_MAX_SIZE", "MESA_GLSL_CACHE_MAX_SIZE"):
         value = environment.get(name, "")
         number, unit = (value[:-1], value[-1]) if value[-1:].isalpha() else (value, "G")
         if number.isdecimal() and int(number) and unit.upper() in UNITS:
-            return int(number) * UNITS[unit.upper()], f"{name}={value}"
+            return min((int(number) * UNITS[unit.upper()], f"{name}={value}"), *limits)
     value = environment.get("__GL_SHADER_DISK_CACHE_SIZE", "")
     if value.isdecimal() and int(value):
-        return int(value), f"__GL_SHADER_DISK_CACHE_SIZE={value}"
-    return MESA_BYTES, f"drivers keep {human_bytes(MESA_BYTES)}"
+        return min((int(value), f"__GL_SHADER_DISK_CACHE_SIZE={value}"), *limits)
+    return min((MESA_BYTES, f"drivers keep {human_bytes(MESA_BYTES)}"), *limits)
+
+
+def _free_bytes(place: str) -> int:
+    """Returns how much fits on the disk on which a directory is, or would be made; much if that is unknown."""
+    while place and not os.path.isdir(place):
+        place = os.path.dirname(place)
+    try:
+        found = os.statvfs(place or "/")
+    except OSError:
+        return 1 << 62
+    return found.f_bavail * found.f_frsize

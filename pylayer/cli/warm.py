@@ -9,6 +9,7 @@ All that happens in processes of the replayer, which run under the program's nam
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -108,23 +109,31 @@ class Warming:
         sample = self.created[::step][:SAMPLE]
         self.looked_up = len(sample)
         self.found_before = self.found = self._look_up(path, sample)
-        if not self.created or (self.is_done and not anyway):
+        self._limit(most_bytes)
+        if not self.pieces or not self.created or (self.is_done and not anyway):
             return
         with progress("giving stored data", len(self.pieces)) as advance:
-            self._load_all(path, most_bytes, advance)
+            self._load_all(path, advance)
         self.found = self._look_up(path, sample)
         if self.is_done:
             return
-        with progress("creating pipelines", len(self.created)) as advance:
-            for key, group in self._groups(self.created).items():
-                self._create_all(path, key, group, CREATE, most_bytes, advance)
+        given = {fingerprint for piece in self.pieces for fingerprint in piece.fingerprints}
+        created = [it for it in self.created if it.fingerprint in given]
+        with progress("creating pipelines", len(created)) as advance:
+            for key, group in self._groups(created).items():
+                self._create_all(path, key, group, CREATE, advance)
         self.found = self._look_up(path, sample)
 
-    def _load_all(self, path: str, most_bytes: int, advance: Advance) -> None:
+    def _limit(self, most_bytes: int) -> None:
+        """Leaves out what does not fit. Were it created without its data, the driver would compile it."""
+        ends = itertools.accumulate(piece.size for piece in self.pieces)
+        self.pieces = self.pieces[: sum(end <= most_bytes for end in ends)]
+
+    def _load_all(self, path: str, advance: Advance) -> None:
         """Gives the driver the stored data, on any device of the program."""
         some = self.created[0]
         while (replayer := self._begin(path, some.instance, some.device)) is not None:
-            is_whole = self._load(replayer, most_bytes, advance)
+            is_whole = self._load(replayer, advance)
             replayer.close(SECONDS)
             if is_whole:
                 return
@@ -160,15 +169,14 @@ class Warming:
         key: tuple[bytes, bytes],
         group: list[Created],
         wish: int,
-        most_bytes: int = 0,
         advance: Advance | None = None,
     ) -> int:
-        """Creates pipelines of one device, or looks them up; with ``most_bytes``, from stored data. Returns how many
-        there were without a failure. A process that dies is begun once more, after the pipeline that it died of."""
+        """Creates pipelines of one device from stored data, or looks them up. Returns how many there were without a
+        failure. A process that dies is begun once more, after the pipeline that it died of."""
         count, rest = 0, list(reversed(group))
         while rest and (replayer := self._begin(path, *key)) is not None:
             try:
-                if most_bytes and not self._load(replayer, most_bytes):
+                if wish == CREATE and not self._load(replayer):
                     continue
                 while rest:
                     created = rest.pop()
@@ -181,14 +189,12 @@ class Warming:
                 replayer.close(SECONDS)
         return count
 
-    def _load(self, replayer: Replayer, most_bytes: int, advance: Advance | None = None) -> bool:
+    def _load(self, replayer: Replayer, advance: Advance | None = None) -> bool:
         """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
         self.given_bytes = 0
         for piece in list(self.pieces):
             if advance is not None:
                 advance(1)
-            if self.given_bytes + piece.size > most_bytes:
-                break
             try:
                 if data := piece.read():
                     replayer.load(data, SECONDS)
@@ -256,7 +262,8 @@ def _print(work: dict[str, Any], tried: str) -> None:
         click.echo(f"Nothing to do for {work['program']}, {total}: {tried}")
     else:
         given = f"{total} of {work['program']}, {human_bytes(work['given_bytes'])}"
-        click.echo(f"Warmed: {given}: {tried}, {work['found_before']} before")
+        done = "Warmed" if work["found"] > work["found_before"] or work["found"] == work["looked_up"] else "Not warmed"
+        click.echo(f"{done}: {given}: {tried}, {work['found_before']} before")
     click.echo(f"  {printable(' '.join((work['device'] + ',', work['driver'], work['driver_info'])))}")
     if work["without_recording"]:
         count = plural(work["without_recording"], "pipeline")

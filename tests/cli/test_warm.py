@@ -3,17 +3,21 @@ there without the layer."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
+from namespaces import unshared
 
 COUNT = 24
 
@@ -202,26 +206,112 @@ def test_small_limit(player: User) -> None:
     assert done.returncode == 1
 
 
+# ---- bad moments -------------------------------------------------------------------------------------
+
+#: Pipelines of another kind, which the driver's cache has from a run without the layer.
+OTHERS = ("--count", "10", "--seed", "9")
+
+
+def cache_of(user: User) -> Path:
+    return Path(user.environment["MESA_SHADER_CACHE_DIR"])
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def killed(user: User, grown: int, replayer: bool) -> str:
+    """Kills warm, or the replayer below it, once the driver's cache grew by so many bytes. Returns what it said."""
+    size = size_of(cache_of(user))
+    process = subprocess.Popen(**user.process(("warm",)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while process.poll() is None and size_of(cache_of(user)) <= size + grown:
+        pass
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for pid in children.read_text().split() if replayer and process.poll() is None else [process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    return process.communicate(timeout=60)[0]
+
+
+def two_at_once(user: User, beside: list[str]) -> str:
+    """Runs warm beside another process."""
+    with subprocess.Popen(beside, env=user.environment, cwd=user.directory, stdout=subprocess.DEVNULL) as process:
+        said = user.pylayer("warm").stdout
+        assert process.wait(timeout=60) == 0
+    return said
+
+
+#: Runs warm with the driver's cache on another disk, which has 16 KiB left. What that holds then is the cache.
+ON_DISK = """
+mount -t tmpfs -o size=4m none "$DISK" && cp -a "$CACHE/." "$DISK" || exit 77
+dd if=/dev/zero of="$DISK/filler" bs=4k 2>/dev/null
+truncate -s -16K "$DISK/filler" && mount -o "remount,$OPTIONS" "$DISK" || exit 77
+MESA_SHADER_CACHE_DIR="$DISK" "$@"
+rm -rf "$CACHE" && cp -a "$DISK" "$CACHE"
+"""
+
+
+def on_disk(user: User, options: str) -> str:
+    disk = user.home / "disk"
+    disk.mkdir()
+    variables = {"OPTIONS": options, "DISK": str(disk), "CACHE": str(cache_of(user))}
+    started = user.process(("warm",), **variables)
+    started["args"] = [*unshared("--mount"), "sh", "-c", ON_DISK, "sh", *started["args"]]
+    done = subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+    if done.returncode == 77:
+        pytest.skip("no disk can be mounted here")
+    return done.stdout
+
+
+def read_only_home(user: User) -> str:
+    """Runs warm where nothing can be written to the home."""
+    line = f'mount --bind "{user.home}" "{user.home}" && mount -o remount,ro,bind "{user.home}" && exec "$@"'
+    started = user.process(("warm",))
+    started["args"] = [*unshared("--mount"), "sh", "-c", line, "sh", *started["args"]]
+    return subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False).stdout
+
+
+def damaged(user: User, change: Callable[[bytes], bytes]) -> str:
+    for path in cache_of(user).rglob("mesa_cache.*"):
+        path.write_bytes(change(path.read_bytes()))
+    return user.pylayer("warm").stdout
+
+
+WARMED = f"Warmed: {COUNT} pipelines of pipelines"
+#: What happens, and how the one line begins that says what came of it; a killed command says nothing.
+MOMENTS: dict[str, tuple[Callable[[User], str], str]] = {
+    **{f"killed after {size} bytes": (partial(killed, grown=size, replayer=False), "") for size in (0, 20000, 50000)},
+    **{f"replayer killed after {size}": (partial(killed, grown=size, replayer=True), WARMED) for size in (0, 20000, 50000)},
+    "another warm": (partial(two_at_once, beside=[sys.executable, "-m", "pylayer", "warm"]), ""),
+    "the program runs": (partial(two_at_once, beside=[str(DEMO), "--count", str(COUNT)]), ""),
+    "the disk is full": (partial(on_disk, options="rw"), f"Not warmed: {COUNT} pipelines of pipelines, 0 B"),
+    "the cache is read-only": (partial(on_disk, options="ro"), f"Not warmed: {COUNT} pipelines of pipelines"),
+    "the home is read-only": (read_only_home, "pylayer: "),
+    "the cache has zeros": (partial(damaged, change=lambda data: bytes(len(data))), WARMED),
+    "the cache has other bytes": (partial(damaged, change=lambda data: data[:20] + data[:19:-1]), WARMED),
+    "the cache is cut": (partial(damaged, change=lambda data: data[: len(data) // 2]), WARMED),
+}  # fmt: skip
+
+
 @ON_RADV
-def test_kills(player: User) -> None:
-    """Killed at any moment, it leaves a cache that works, and the next one completes it."""
-    for delay in (0.3, 0.5, 0.7, 0.9):
-        process = subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert warm(player)["found"] == COUNT
+@pytest.mark.parametrize(("moment", "line"), MOMENTS.values(), ids=MOMENTS)
+def test_bad_moment(player: User, moment: Callable[[User], str], line: str) -> None:
+    """A line says what came of it. The store loses nothing. The driver's cache has what it had, but what was damaged
+    before, and the next warm completes it."""
+    player.environment["MESA_SHADER_CACHE_DIR"] = str(player.home / "mesa")
+    others = [str(DEMO), *OTHERS, "--fail-on-compile-required"]
+    subprocess.run(others[:-1], env=player.environment, check=True, capture_output=True)
+    stored = player.json("ls")["identities"]
+    said = moment(player)
+    limit, lines = "pipelines has 92.3 KiB, of which 0 B fit", [it for it in said.splitlines() if not it.startswith("  ")]
+    assert [it[: len(line)] for it in lines if not it.startswith(limit)] == [line] * bool(said), said
+    if getattr(moment, "func", None) is not damaged:
+        done = subprocess.run(others, env=player.environment, capture_output=True, text=True, check=False)
+        assert ": 10 of 10 pipelines" in done.stdout, said + done.stdout + done.stderr
+    assert warm(player)["found"] == COUNT, said
     assert found(player) == COUNT
+    assert player.json("ls")["identities"] == stored
     assert not list(player.store.glob("*scratch*"))
-
-
-@ON_RADV
-def test_two_at_once(player: User) -> None:
-    """Two at once and the program beside them do no harm."""
-    work = [subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert found(player) <= COUNT
-    assert [process.wait() for process in work] == [0, 0]
-    assert found(player) == COUNT
 
 
 def test_driver_that_crashes(user: User) -> None:
