@@ -9,10 +9,11 @@ All that happens in processes of the replayer, which run under the program's nam
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +24,7 @@ from ..store.cache_data import Piece, pieces
 from ..store.state import Unusable
 from ..store.store import Store
 from . import driver_caches
-from .devices import described, present_facts
+from .devices import present_facts
 from .environment import without_layer
 from .output import (
     EXIT_PROBLEM,
@@ -37,7 +38,8 @@ from .output import (
     progress,
 )
 from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
-from .selection import NAMES, Names, require_store, with_recordings
+from .selection import NAMES, Names, Selection, require_store, with_recordings
+from .warmed import Warmed, cache_files
 
 if TYPE_CHECKING:
     from ..store.state import Created, State
@@ -71,6 +73,8 @@ class Warming:
     looked_up: int = 0
     found_before: int = 0
     found: int = 0
+    #: Whether files of the driver's cache changed meanwhile: then it is known where that is.
+    is_seen: bool = False
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -97,28 +101,39 @@ class Warming:
         self.unrecorded = len(stored - known.keys() - {0})
         self.binaries = len(others - stored - {0})
 
-    def run(self, scratch: str, most_bytes: int) -> None:
-        """Gives the driver at most so many bytes, unless it has them already. Raises OSError."""
+    def run(self, scratch: str, most_bytes: int, anyway: bool) -> None:
+        """Gives the driver at most so many bytes, unless it finds the sample already and not ``anyway``. Raises
+        OSError."""
         path = replayer_for(self.state, scratch)
         step = max(1, len(self.created) // SAMPLE)
         sample = self.created[::step][:SAMPLE]
         self.looked_up = len(sample)
         self.found_before = self.found = self._look_up(path, sample)
-        if self.is_done or not self.created:
+        self._limit(most_bytes)
+        if not self.pieces or (self.created and self.is_done and not anyway):
             return
-        with progress("warming", len(self.pieces) + len(self.created)) as advance:
-            self._load_all(path, most_bytes, advance)
-            self.found = self._look_up(path, sample)
-            if not self.is_done:
-                for key, group in self._groups(self.created).items():
-                    self._create_all(path, key, group, CREATE, most_bytes, advance)
-                self.found = self._look_up(path, sample)
+        with progress("giving stored data", len(self.pieces)) as advance:
+            self._load_all(path, advance)
+        self.found = self._look_up(path, sample)
+        if self.is_done:
+            return
+        given = {fingerprint for piece in self.pieces for fingerprint in piece.fingerprints}
+        created = [it for it in self.created if it.fingerprint in given]
+        with progress("creating pipelines", len(created)) as advance:
+            for key, group in self._groups(created).items():
+                self._create_all(path, key, group, CREATE, advance)
+        self.found = self._look_up(path, sample)
 
-    def _load_all(self, path: str, most_bytes: int, advance: Advance) -> None:
-        """Gives the driver the stored data, on any device of the program."""
-        some = self.created[0]
-        while (replayer := self._begin(path, some.instance, some.device)) is not None:
-            is_whole = self._load(replayer, most_bytes, advance)
+    def _limit(self, most_bytes: int) -> None:
+        """Leaves out what does not fit. Were it created without its data, the driver would compile it."""
+        ends = itertools.accumulate(piece.size for piece in self.pieces)
+        self.pieces = self.pieces[: sum(end <= most_bytes for end in ends)]
+
+    def _load_all(self, path: str, advance: Advance) -> None:
+        """Gives the driver the stored data, on any device of the program; without recordings, on a plain one."""
+        roots = [(it.instance, it.device) for it in self.created[:1]] or [(bytes(16), b"")]
+        while (replayer := self._begin(path, *roots[0])) is not None:
+            is_whole = self._load(replayer, advance)
             replayer.close(SECONDS)
             if is_whole:
                 return
@@ -154,15 +169,14 @@ class Warming:
         key: tuple[bytes, bytes],
         group: list[Created],
         wish: int,
-        most_bytes: int = 0,
         advance: Advance | None = None,
     ) -> int:
-        """Creates pipelines of one device, or looks them up; with ``most_bytes``, from stored data. Returns how many
-        there were without a failure. A process that dies is begun once more, after the pipeline that it died of."""
+        """Creates pipelines of one device from stored data, or looks them up. Returns how many there were without a
+        failure. A process that dies is begun once more, after the pipeline that it died of."""
         count, rest = 0, list(reversed(group))
         while rest and (replayer := self._begin(path, *key)) is not None:
             try:
-                if most_bytes and not self._load(replayer, most_bytes):
+                if wish == CREATE and not self._load(replayer):
                     continue
                 while rest:
                     created = rest.pop()
@@ -175,14 +189,12 @@ class Warming:
                 replayer.close(SECONDS)
         return count
 
-    def _load(self, replayer: Replayer, most_bytes: int, advance: Advance | None = None) -> bool:
+    def _load(self, replayer: Replayer, advance: Advance | None = None) -> bool:
         """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
         self.given_bytes = 0
         for piece in list(self.pieces):
             if advance is not None:
                 advance(1)
-            if self.given_bytes + piece.size > most_bytes:
-                break
             try:
                 if data := piece.read():
                     replayer.load(data, SECONDS)
@@ -200,9 +212,15 @@ class Warming:
 
 
 def warm_all(
-    store: Store, programs: tuple[str, ...], environment: Mapping[str, str], scratch: str, quiet: bool = False
+    store: Store,
+    programs: tuple[str, ...],
+    environment: Mapping[str, str],
+    scratch: str,
+    quiet: bool = False,
+    anyway: bool = False,
 ) -> list[Warming]:
-    """Fills the caches that programs with this environment use, and says what was done. Raises Failure."""
+    """Fills the caches that programs with this environment use, and says what was done. ``anyway``: gives all of it,
+    also if the driver finds what is looked up. Raises Failure."""
     if why := driver_caches.problem(environment):
         raise Failure(f"nothing was warmed: {why}; unset it")
     most, limit = driver_caches.most_bytes(environment)
@@ -211,16 +229,20 @@ def warm_all(
         size = sum(piece.size for piece in work.pieces)
         if size > most and not quiet:
             click.echo(f"{work.name} has {human_bytes(size)}, of which {human_bytes(most)} fit ({limit})")
-        work.run(scratch, most)
+        before = cache_files(environment)
+        work.run(scratch, most, anyway)
+        work.is_seen = cache_files(environment) != before
         if not quiet:
-            _print(work)
+            _print(_as_json(work), f"the driver finds {work.found} of {work.looked_up} that were looked up")
     return works
 
 
 def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str, str]) -> list[Warming]:
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)
-    chosen = {number for name in programs or (None,) for number in with_recordings(store, names, name)}
+    recorded = with_recordings(store, names, None)
+    stored = [number for shelf in Selection().shelves(store, names) for number in shelf.programs]
+    chosen = {it for it in (*recorded, *stored) if not programs or any(names.matches(it, name) for name in programs)}
     environment = without_layer(environment)
     present, why = present_facts(environment)
     if why:
@@ -236,23 +258,65 @@ def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str,
     return found
 
 
-def _print(work: Warming) -> None:
-    total = plural(len(work.created), "pipeline")
-    tried = f"the driver finds {work.found} of {work.looked_up} that were looked up"
-    if work.is_done and work.found_before == work.looked_up:
-        click.echo(f"Nothing to do for {work.name}, {total}: {tried}")
+def _print(work: dict[str, Any], tried: str) -> None:
+    total = plural(work["pipelines"], "pipeline")
+    if not work["given_bytes"] and work["found"] == work["looked_up"]:
+        click.echo(f"Nothing to do for {work['program']}, {total}: {tried}")
     else:
-        before = f", {work.found_before} before"
-        click.echo(f"Warmed: {total} of {work.name}, {human_bytes(work.given_bytes)}: {tried}{before}")
-    click.echo(f"  {printable(described(work.facts))}")
-    if work.unrecorded:
-        click.echo(f"  {plural(work.unrecorded, 'pipeline')} more without a recording: given, not looked up")
-    if work.binaries:
-        click.echo(
-            f"  {plural(work.binaries, 'pipeline')} left out: they are pipeline binaries, which no driver's cache takes"
-        )
-    for problem in work.problems:
+        given = f"{total} of {work['program']}, {human_bytes(work['given_bytes'])}"
+        done = "Warmed" if work["found"] > work["found_before"] or work["found"] == work["looked_up"] else "Not warmed"
+        click.echo(f"{done}: {given}: {tried}, {work['found_before']} before")
+    click.echo(f"  {printable(' '.join((work['device'] + ',', work['driver'], work['driver_info'])))}")
+    if work["without_recording"]:
+        count = plural(work["without_recording"], "pipeline")
+        given = "given and not looked up: Mesa's drivers keep that, NVIDIA's does not"
+        click.echo(f"  {count} without a recording, {given}")
+    if work["binaries"]:
+        count = plural(work["binaries"], "pipeline")
+        click.echo(f"  {count} left out: they are pipeline binaries, which no driver's cache takes")
+    for problem in work["problems"]:
         click.echo(f"  {printable(problem)}")
+
+
+def _environment(cache_dir: str | None, steam: int | None, like: int | None) -> Mapping[str, str]:
+    """Returns the environment of the programs whose driver cache is filled. Raises Failure."""
+    if like is not None:
+        return driver_caches.of_process(like)
+    if steam is not None:
+        return driver_caches.of_steam(steam)
+    return os.environ if cache_dir is None else driver_caches.of_directory(cache_dir)
+
+
+def _fill(store: Store, programs: tuple[str, ...], environment: Mapping[str, str], quiet: bool) -> list[dict[str, Any]]:
+    """Fills the caches that programs with this environment use. Returns what was done; what was done before, if nothing
+    has changed since. Raises Failure."""
+    warmed = Warmed(store, programs, environment)
+    if works := warmed.works():
+        for work in [] if quiet else works:
+            found = f"the driver found {work['found']} of {work['looked_up']} that were looked up"
+            _print(work, f"{found}, and nothing has changed since")
+        return works
+    with _room(store) as scratch:
+        done = warm_all(store, programs, environment, scratch, quiet, anyway=warmed.cache_lost_files)
+    works = [_as_json(work) for work in done]
+    if all(work.is_done and not work.problems for work in done):
+        names = [(Identity.of(work.facts).name, work.is_seen) for work in done]
+        kept = [work | {"found_before": work["found"], "given_bytes": 0} for work in works]
+        warmed.keep(kept, {name for name, _ in names}, {name for name, is_seen in names if is_seen})
+    return works
+
+
+def warm_after(store: Store, programs: Iterable[str] = (), quiet: bool = False) -> bool:
+    """Fills the caches of this user, after something was stored. Returns whether the drivers find all that was looked
+    up. Raises Failure."""
+    require_replayer()
+    return all(work["found"] == work["looked_up"] for work in _fill(store, tuple(programs), os.environ, quiet))
+
+
+def _room(store: Store) -> contextlib.AbstractContextManager[str]:
+    """Returns a directory, unless there is nothing to do."""
+    is_filled = states.programs(store.root) or store.identities()
+    return room(store, "nothing was warmed") if is_filled else contextlib.nullcontext("")
 
 
 @click.command(short_help="Fill the driver's own disk cache.")
@@ -286,36 +350,28 @@ def warm(
         raise WrongUse("--cache-dir, --steam, --like and --database exclude each other; give one of them")
     store = require_store()
     require_replayer()
-    works: list[Warming] = []
     variables: list[str] = []
-    place = room(store, "nothing was warmed") if states.programs(store.root) else contextlib.nullcontext("")
-    with place as scratch:
-        environment: Mapping[str, str] = os.environ
-        if like is not None:
-            environment = driver_caches.of_process(like)
-        elif steam is not None:
-            environment = driver_caches.of_steam(steam)
-        elif cache_dir is not None:
-            environment = driver_caches.of_directory(cache_dir)
-        elif database is not None:
+    if database is None:
+        works = _fill(store, programs, _environment(cache_dir, steam, like), as_json)
+    else:
+        with _room(store) as scratch:
             environment = driver_caches.of_database(os.path.join(scratch, "driver"))
-        works = warm_all(store, programs, environment, scratch, as_json)
-        if database is not None and works:
-            variables = driver_caches.take_database(scratch, database)
+            works = [_as_json(work) for work in warm_all(store, programs, environment, scratch, as_json)]
+            if works:
+                variables = driver_caches.take_database(scratch, database)
     if as_json:
-        found = [_as_json(work) for work in works]
-        print_json({"store": store.root, "warmed": found, "variables": variables})
+        print_json({"store": store.root, "warmed": works, "variables": variables})
     elif not works:
-        click.echo("Nothing to warm: nothing is stored and recorded for the drivers that are here.")
+        click.echo("Nothing to warm: nothing is stored for the drivers that are here.")
     elif variables:
         click.echo(f"Written: {database}. Mesa reads it in programs that have in their environment:")
         for variable in variables:
             click.echo(f"  {variable}")
-    if not all(work.is_done for work in works):
+    if not all(work["found"] == work["looked_up"] for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 
-def _as_json(work: Warming) -> dict[str, object]:
+def _as_json(work: Warming) -> dict[str, Any]:
     return {
         "program": work.name,
         "program_id": f"{work.state.program:016x}",

@@ -76,6 +76,7 @@ PLAN = Kind("plans/<digest>.plan")
 FLAT = Kind("policy/<digest>.flat")
 INDEX = Kind("fleet/<url>/<identity>.index", "synced")
 UNRECORDED = Kind("state/<program>.unrecorded")
+WARMED = Kind("warmed/<digest>.warmed")
 
 #: Every kind, in the order of the documentation.
 TABLE = tuple(value for value in list(globals().values()) if isinstance(value, Kind) and value is not OTHER)
@@ -98,8 +99,8 @@ APPENDED = _column(lambda kind: kind.appended)
 MAY_BE_TORN = (*APPENDED, CLOSED)
 #: By suffix. A name in an identity's folder, or in state/ or runs/, has one of these.
 BY_SUFFIX = {str(kind): kind for kind in (*OF_PROGRAM, RUN)}
-#: What policy makes for the layer, and makes again when it is missing: so many at most, then the oldest quarter goes.
-MADE_AGAIN = {PLAN: 1000, FLAT: 64}
+#: What is made again when it is missing: so many at most, then the oldest quarter goes.
+MADE_AGAIN = {PLAN: 1000, FLAT: 64, WARMED: 64}
 #: The folders in the store's root, but the one with pipelines.
 BESIDE = tuple(dict.fromkeys(kind.place for kind in TABLE if kind.place not in ("store", TEMPORARY.place)))
 

@@ -148,9 +148,17 @@ static bool fit_features(const Object *object, VkPhysicalDevice physical, bool l
     return found;
 }
 
+static bool has_name(const char *const *names, uint32_t count, const char *name)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count && !found; i++)
+        found = strcmp(names[i], name) == 0;
+    return found;
+}
+
 /* Enables pipelineCreationCacheControl, so that pipelines can be looked up. No driver compiles by it, and the layer
- * enables it, too. In a structure of the program's fit_features masks it. Otherwise returns a structure for the chain, or
- * NULL if the driver lacks it. */
+ * enables it, too. In a structure of the program's fit_features masks it. Otherwise returns a structure for the chain,
+ * which needs the extension, or NULL if the driver lacks it. */
 static VkBaseOutStructure *add_cache_control(VkPhysicalDevice physical, VkDeviceCreateInfo *info)
 {
     static VkPhysicalDevicePipelineCreationCacheControlFeatures own = {
@@ -171,16 +179,28 @@ static VkBaseOutStructure *add_cache_control(VkPhysicalDevice physical, VkDevice
     return own.pipelineCreationCacheControl ? (VkBaseOutStructure *)&own : NULL;
 }
 
-/* Creates the device with one more structure, which is not in the image and may be NULL. */
-static VkResult create_with(VkPhysicalDevice physical, const VkDeviceCreateInfo *info, VkBaseOutStructure *more,
+/* Creates the device with add_cache_control's structure, which is not in the image and may be NULL, and the extension
+ * that it needs. A driver that has the structure without the extension may refuse that: then it is left out. */
+static VkResult create_with(VkPhysicalDevice physical, const VkDeviceCreateInfo *info, VkBaseOutStructure *control,
                             VkDevice *device)
 {
     VkDeviceCreateInfo whole = *info;
-    if (more) {
-        more->pNext = (VkBaseOutStructure *)info->pNext;
-        whole.pNext = more;
+    const uint32_t count = info->enabledExtensionCount;
+    const char **names = malloc((count + 1) * sizeof *names);
+    if (!names)
+        abort();
+    if (control) {
+        control->pNext = (VkBaseOutStructure *)info->pNext;
+        whole.pNext = control;
+        for (uint32_t i = 0; i < count; i++)
+            names[i] = info->ppEnabledExtensionNames[i];
+        names[count] = VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME;
+        whole.ppEnabledExtensionNames = names;
+        whole.enabledExtensionCount = has_name(names, count, names[count]) ? count : count + 1;
     }
-    return INSTANCE_FUNCTION(vkCreateDevice)(physical, &whole, NULL, device);
+    VkResult result = INSTANCE_FUNCTION(vkCreateDevice)(physical, &whole, NULL, device);
+    free(names);
+    return control && result == VK_ERROR_EXTENSION_NOT_PRESENT ? create_with(physical, info, NULL, device) : result;
 }
 
 VkResult fit_device(const Object *object, VkPhysicalDevice physical, VkDevice *device)

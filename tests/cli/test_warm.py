@@ -3,16 +3,23 @@ there without the layer."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
 import signal
 import subprocess
-import time
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
+from namespaces import unshared
+
+from pylayer.cli import driver_caches
 
 COUNT = 24
 
@@ -46,7 +53,7 @@ ALL = {"pipelines": COUNT, "looked_up": COUNT, "found_before": 0, "found": COUNT
 @ON_RADV
 def test_program_without_the_layer(player: User) -> None:
     """The program compiles nothing afterwards. The second time there is nothing to do, and the store is as before."""
-    before = player.json("ls")
+    before = player.json("ls")["identities"]
     assert found(player) == 0
     assert warm(player) == ALL
     assert found(player) == COUNT
@@ -54,37 +61,75 @@ def test_program_without_the_layer(player: User) -> None:
     done = player.pylayer("warm")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        f"Nothing to do for pipelines, {COUNT} pipelines: the driver finds {COUNT} of {COUNT}"
+        f"Nothing to do for pipelines, {COUNT} pipelines: the driver found {COUNT} of {COUNT}"
     )
-    assert player.json("ls") == before
+    assert player.json("ls")["identities"] == before
 
 
-#: How the cache is named; the variables of the program that then finds everything. {} is the user's home.
-PLACES = {
-    "--cache-dir": (["--cache-dir", "{}/.var/app/x/cache"], {"XDG_CACHE_HOME": "{}/.var/app/x/cache"}),
-    "--steam": (
-        ["--steam", "570"],
-        {
-            "MESA_SHADER_CACHE_DIR": "{}/.local/share/Steam/steamapps/shadercache/570",
-            "MESA_DISK_CACHE_SINGLE_FILE": "1",
-        },
-    ),
+def shrink(user: User, path: Path) -> None:
+    """Takes the end of a file."""
+    del user
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def store_more(user: User, path: Path) -> None:
+    """Stores other pipelines."""
+    del path
+    user.demo(4, "--seed", 3, MESA_SHADER_CACHE_DISABLE="1")
+
+
+#: What happens after `pylayer warm`, to the user and to a file of the driver's cache; whether all is given again.
+CHANGES: dict[str, tuple[Callable[[User, Path], object], bool]] = {
+    "nothing": (lambda user, path: None, False),
+    "the driver's cache grows": (lambda user, path: path.open("ab").write(b"more"), False),
+    "the driver's cache is deleted": (lambda user, path: shutil.rmtree(path.parents[2]), True),
+    "a file of it is deleted": (lambda user, path: path.unlink(), True),
+    "a file of it is cut": (shrink, True),
+    "a file of it is replaced": (lambda user, path: (path.rename(f"{path}2"), shutil.copy(f"{path}2", path)), True),
+    "other pipelines are stored": (store_more, True),
 }
 
 
 @ON_RADV
-@pytest.mark.parametrize(("arguments", "variables"), PLACES.values(), ids=PLACES)
-def test_places(player: User, arguments: list[str], variables: dict[str, str]) -> None:
+@pytest.mark.parametrize(("change", "again"), CHANGES.values(), ids=CHANGES)
+def test_second_time(player: User, change: Callable[[User, Path], object], again: bool) -> None:
+    """The second time no driver is asked, unless there may be something to do."""
+    player.environment["MESA_SHADER_CACHE_DIR"] = str(player.home / "mesa")
+    warm(player)
+    path = max(player.home.glob("mesa/**/mesa_cache.db"), key=lambda it: it.stat().st_size)
+    change(player, path)
+    said = player.pylayer("warm")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert ("and nothing has changed since" not in said.stdout) == again
+    assert found(player) == COUNT
+    assert "and nothing has changed since" in player.pylayer("warm").stdout
+
+
+def real(text: str, home: Path) -> str:
+    """Returns a text of a place with something for the words in capitals."""
+    text = text.replace("NUMBER", "570").replace("ID", "org.x").replace("~", str(home))
+    return re.sub(r"^[A-Z]+(?=/|$)", f"{home}/theirs", text)
+
+
+#: Those that RADV's cache follows, but for a running program's.
+PLACES = {
+    it.program: it for it in driver_caches.PLACES if {"MESA_SHADER_CACHE_DIR", "XDG_CACHE_HOME"} & {*it.variables}
+}
+
+
+@ON_RADV
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_places(player: User, place: driver_caches.Place) -> None:
     """Another cache than the user's own is filled, and the user's own is not."""
-    home = str(player.home)
-    theirs = {name: value.replace("{}", home) for name, value in variables.items()}
-    missing = player.pylayer("warm", *(word.replace("{}", home) for word in arguments))
-    assert missing.returncode == 1
-    assert len(missing.stderr.splitlines()) == 1
+    theirs = {name: real(value, player.home) for name, value in place.variables.items()}
+    option = [real(word, player.home) for word in place.option.split()]
+    if option:
+        missing = player.pylayer("warm", *option)
+        assert (missing.returncode, len(missing.stderr.splitlines())) == (1, 1)
     for value in theirs.values():
         if value.startswith("/"):
-            Path(value).mkdir(parents=True)
-    assert warm(player, *(word.replace("{}", home) for word in arguments)) == ALL
+            Path(value).mkdir(parents=True, exist_ok=True)
+    assert warm(player, *option, **({} if option else theirs)) == ALL
     assert [found(player, **theirs), found(player)] == [COUNT, 0]
 
 
@@ -162,26 +207,112 @@ def test_small_limit(player: User) -> None:
     assert done.returncode == 1
 
 
+# ---- bad moments -------------------------------------------------------------------------------------
+
+#: Pipelines of another kind, which the driver's cache has from a run without the layer.
+OTHERS = ("--count", "10", "--seed", "9")
+
+
+def cache_of(user: User) -> Path:
+    return Path(user.environment["MESA_SHADER_CACHE_DIR"])
+
+
+def size_of(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def killed(user: User, grown: int, replayer: bool) -> str:
+    """Kills warm, or the replayer below it, once the driver's cache grew by so many bytes. Returns what it said."""
+    size = size_of(cache_of(user))
+    process = subprocess.Popen(**user.process(("warm",)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while process.poll() is None and size_of(cache_of(user)) <= size + grown:
+        pass
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    for pid in children.read_text().split() if replayer and process.poll() is None else [process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    return process.communicate(timeout=60)[0]
+
+
+def two_at_once(user: User, beside: list[str]) -> str:
+    """Runs warm beside another process."""
+    with subprocess.Popen(beside, env=user.environment, cwd=user.directory, stdout=subprocess.DEVNULL) as process:
+        said = user.pylayer("warm").stdout
+        assert process.wait(timeout=60) == 0
+    return said
+
+
+#: Runs warm with the driver's cache on another disk, which has 16 KiB left. What that holds then is the cache.
+ON_DISK = """
+mount -t tmpfs -o size=4m none "$DISK" && cp -a "$CACHE/." "$DISK" || exit 77
+dd if=/dev/zero of="$DISK/filler" bs=4k 2>/dev/null
+truncate -s -16K "$DISK/filler" && mount -o "remount,$OPTIONS" "$DISK" || exit 77
+MESA_SHADER_CACHE_DIR="$DISK" "$@"
+rm -rf "$CACHE" && cp -a "$DISK" "$CACHE"
+"""
+
+
+def on_disk(user: User, options: str) -> str:
+    disk = user.home / "disk"
+    disk.mkdir()
+    variables = {"OPTIONS": options, "DISK": str(disk), "CACHE": str(cache_of(user))}
+    started = user.process(("warm",), **variables)
+    started["args"] = [*unshared("--mount"), "sh", "-c", ON_DISK, "sh", *started["args"]]
+    done = subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+    if done.returncode == 77:
+        pytest.skip("no disk can be mounted here")
+    return done.stdout
+
+
+def read_only_home(user: User) -> str:
+    """Runs warm where nothing can be written to the home."""
+    line = f'mount --bind "{user.home}" "{user.home}" && mount -o remount,ro,bind "{user.home}" && exec "$@"'
+    started = user.process(("warm",))
+    started["args"] = [*unshared("--mount"), "sh", "-c", line, "sh", *started["args"]]
+    return subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False).stdout
+
+
+def damaged(user: User, change: Callable[[bytes], bytes]) -> str:
+    for path in cache_of(user).rglob("mesa_cache.*"):
+        path.write_bytes(change(path.read_bytes()))
+    return user.pylayer("warm").stdout
+
+
+WARMED = f"Warmed: {COUNT} pipelines of pipelines"
+#: What happens, and how the one line begins that says what came of it; a killed command says nothing.
+MOMENTS: dict[str, tuple[Callable[[User], str], str]] = {
+    **{f"killed after {size} bytes": (partial(killed, grown=size, replayer=False), "") for size in (0, 20000, 50000)},
+    **{f"replayer killed after {size}": (partial(killed, grown=size, replayer=True), WARMED) for size in (0, 20000, 50000)},
+    "another warm": (partial(two_at_once, beside=[sys.executable, "-m", "pylayer", "warm"]), ""),
+    "the program runs": (partial(two_at_once, beside=[str(DEMO), "--count", str(COUNT)]), ""),
+    "the disk is full": (partial(on_disk, options="rw"), f"Not warmed: {COUNT} pipelines of pipelines, 0 B"),
+    "the cache is read-only": (partial(on_disk, options="ro"), f"Not warmed: {COUNT} pipelines of pipelines"),
+    "the home is read-only": (read_only_home, "pylayer: "),
+    "the cache has zeros": (partial(damaged, change=lambda data: bytes(len(data))), WARMED),
+    "the cache has other bytes": (partial(damaged, change=lambda data: data[:20] + data[:19:-1]), WARMED),
+    "the cache is cut": (partial(damaged, change=lambda data: data[: len(data) // 2]), WARMED),
+}  # fmt: skip
+
+
 @ON_RADV
-def test_kills(player: User) -> None:
-    """Killed at any moment, it leaves a cache that works, and the next one completes it."""
-    for delay in (0.3, 0.5, 0.7, 0.9):
-        process = subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert warm(player)["found"] == COUNT
+@pytest.mark.parametrize(("moment", "line"), MOMENTS.values(), ids=MOMENTS)
+def test_bad_moment(player: User, moment: Callable[[User], str], line: str) -> None:
+    """A line says what came of it. The store loses nothing. The driver's cache has what it had, but what was damaged
+    before, and the next warm completes it."""
+    player.environment["MESA_SHADER_CACHE_DIR"] = str(player.home / "mesa")
+    others = [str(DEMO), *OTHERS, "--fail-on-compile-required"]
+    subprocess.run(others[:-1], env=player.environment, check=True, capture_output=True)
+    stored = player.json("ls")["identities"]
+    said = moment(player)
+    limit, lines = "pipelines has 92.3 KiB, of which 0 B fit", [it for it in said.splitlines() if not it.startswith("  ")]
+    assert [it[: len(line)] for it in lines if not it.startswith(limit)] == [line] * bool(said), said
+    if getattr(moment, "func", None) is not damaged:
+        done = subprocess.run(others, env=player.environment, capture_output=True, text=True, check=False)
+        assert ": 10 of 10 pipelines" in done.stdout, said + done.stdout + done.stderr
+    assert warm(player)["found"] == COUNT, said
     assert found(player) == COUNT
+    assert player.json("ls")["identities"] == stored
     assert not list(player.store.glob("*scratch*"))
-
-
-@ON_RADV
-def test_two_at_once(player: User) -> None:
-    """Two at once and the program beside them do no harm."""
-    work = [subprocess.Popen(**player.process(("warm",)), stdout=subprocess.DEVNULL) for _ in range(2)]
-    assert found(player) <= COUNT
-    assert [process.wait() for process in work] == [0, 0]
-    assert found(player) == COUNT
 
 
 def test_driver_that_crashes(user: User) -> None:
@@ -193,14 +324,23 @@ def test_driver_that_crashes(user: User) -> None:
     assert "stored data was left out: the driver crashed (SIGSEGV)" in done.stdout
 
 
+@ON_RADV
 def test_store_without_recordings(user: User) -> None:
-    """What has no recording cannot be warmed."""
+    """What has no recording, such as what was pulled, is given to the driver all the same. It cannot be looked up."""
     user.policy_file.write_text("settings: {record_state: false}\n")
-    user.demo(4)
+    user.demo(COUNT)
+    user.environment["MESA_SHADER_CACHE_DISABLE"] = "false"
+    assert found(user) == 0
     done = user.pylayer("warm")
-    assert (done.returncode, done.stdout) == (
-        0,
-        "Nothing to warm: nothing is stored and recorded for the drivers that are here.\n",
-    )
-    shutil.rmtree(user.store)
-    assert user.pylayer("warm").returncode == 0
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"  {COUNT} pipelines without a recording, given and not looked up: Mesa's drivers keep that" in done.stdout
+    assert found(user) == COUNT
+    assert user.pylayer("warm").stdout.startswith("Nothing to do for pipelines, 0 pipelines: ")
+    assert found(user) == COUNT
+
+
+def test_empty_store(user: User) -> None:
+    """Where nothing is stored, nothing is made."""
+    done = user.pylayer("warm")
+    assert (done.returncode, done.stdout) == (0, "Nothing to warm: nothing is stored for the drivers that are here.\n")
+    assert not user.store.exists()

@@ -3,7 +3,8 @@
 For each driver and chip, and for each way to use pipelines, programs run without the layer and with it, over an empty
 cache of the driver's own and over the one that the program left without the layer. The program must see what it sees
 without the layer. The second run must find everything in the store, with the driver's own cache gone. What a killed run
-compiled must not be lost, and what is recorded on one driver must be rebuilt for another.
+compiled must not be lost, and what is recorded on one driver must be rebuilt for another. Without the layer, the program
+must find everything in a cache of the driver's that `pylayer warm` filled.
 
 Prints what is wrong, and a table. Status 1 if anything is wrong.
 """
@@ -45,6 +46,8 @@ KILLED_AT = 20_000
 #: What a program says that needs an extension which the driver lacks.
 ABSENT = re.compile(r"has no VK_\w+$")
 RECORDING = {"record_state": True}
+#: Pipelines that are given to a driver's own cache.
+OF_WARM = 100
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,7 @@ class Result:
     wrong: list[str]
     found: int = 0
     of: int = 0
+    note: str = ""
 
 
 class Bench:
@@ -326,13 +330,45 @@ class Bench:
             result.wrong.append(f"compiled {compiled}; {' '.join(printed.split())[:300]}")
         return result
 
+    # ---- the driver's own cache, filled by pylayer warm
+
+    def warmed(self) -> Result:
+        """Stores a program's pipelines, fills an empty cache of the driver's with them, and runs the program there
+        without the layer: it must find all of them."""
+        result, world, command = Result("warmed", [], of=OF_WARM), self.world("warmed", RECORDING), [*DEMO, "--count", str(OF_WARM)]
+        filled, times = self.fresh(), []
+        steps = (
+            (command, self.fresh(), True),
+            (command, self.fresh(), False),
+            ([sys.executable, "-m", "pylayer", "warm"], filled, False),
+            ([*command, "--fail-on-compile-required"], filled, False),
+            (command, filled, False),
+            (command, self.fresh(), True),
+        )
+        for arguments, cache, layered in steps:
+            printed, wrong = self.run(world, arguments, cache, layered, MESA_SHADER_CACHE_DISABLE="false")
+            if wrong:
+                result.wrong.append(f"{' '.join(arguments[-2:])} {wrong}: {' '.join(printed.split())[-300:]}")
+                return result
+            said = json.loads(printed.splitlines()[-1]) if printed.startswith("{") else {}
+            times.append(said.get("create_ns_total", 0) / 1e6)
+            if arguments[-1].startswith("--fail"):
+                result.found = said["created"]
+        result.note = f"{times[1]:.0f}, {times[4]:.1f}, {times[5]:.1f} ms"
+        if result.found != result.of:
+            result.wrong.append(f"{result.found} of {result.of} are found after pylayer warm")
+        return result
+
     def all(self) -> list[Result]:
         can = self.facts["pipeline_binary"]
         results = [one for way in WAYS if can or not way.needs_binaries for one in self.way(way)]
         results += self.kills()
         other = next(one for one in TARGETS if one.driver == "RADV" and one.chip != self.target.chip)
         # Where nothing can be stored, the layer is off and records nothing.
-        if self.facts["small_caches_found"] and not isinstance(facts.ask(other), str):
+        if not self.facts["small_caches_found"]:
+            return results
+        results.append(self.warmed())
+        if not isinstance(facts.ask(other), str):
             results += [self.rebuild(other, back) for back in (False, True)]
         return results
 
@@ -362,9 +398,10 @@ class Report:
             cells.append(
                 f"{right} of {len(some)}, {sum(one.found for one in some)} of {sum(one.of for one in some)} found"
             )
-        for begin in ("killed", "rebuilt from", "rebuilt for"):
+        for begin in ("killed", "rebuilt from", "rebuilt for", "warmed"):
             some = [result for result in self.results if result.name.startswith(begin)]
-            cells.append(", ".join("wrong" if one.wrong else f"{one.found} of {one.of}" for one in some) or "-")
+            said = ["wrong" if one.wrong else " ".join([f"{one.found} of {one.of}", one.note]).strip() for one in some]
+            cells.append(", ".join(said) or "-")
         return " | ".join(cells)
 
 
@@ -413,7 +450,10 @@ def main() -> int:
                 print(f"{target.driver}: not run; {report}", flush=True)
                 absent.add((target.driver, report))
     if not options.facts:
-        print("driver and chip | empty driver cache | warm driver cache | killed | rebuilt from RADV | back")
+        print(
+            "driver and chip | empty driver cache | warm driver cache | killed | rebuilt from RADV | back | "
+            "found after warm, and ms of creating all without it, after it, under the layer"
+        )
         print(*(report.row() for report in reports if report.results), sep="\n")
     if options.write:
         facts.write(options.write, [report.facts for report in reports])

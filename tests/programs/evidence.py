@@ -1,4 +1,5 @@
-"""Programs that nobody here wrote, without the layer, twice under it and rebuilt for another card: ``make evidence``.
+"""Programs that nobody here wrote, without the layer, twice under it, rebuilt for another card, and without it over a driver cache
+that `pylayer warm` filled: ``make evidence``.
 
 On RADV, which compiles for a GPU that is not there (tests/radv.py), nothing is executed.
 What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
@@ -16,6 +17,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -462,19 +464,45 @@ def rebuild_for_another_card(program: Program, screen: Screen) -> tuple[list[str
     return columns, bool(again)
 
 
+def entries(cache: Path) -> int:
+    """How many entries Mesa's disk cache has: 20 bytes each, behind 20 bytes of a file's own."""
+    return sum(max(path.stat().st_size - 20, 0) // 20 for path in cache.rglob("mesa_cache.idx"))
+
+
+def warm_driver_cache(program: Program, screen: Screen) -> tuple[str, bool]:
+    """A column: entries that the driver adds to its disk cache without the layer, because it compiled them: if the cache
+    was empty, and if `pylayer warm` filled it; what warm gave. And whether something was compiled after warm."""
+    with runner(program, "radv", screen) as running:
+        mesa, environment = running.world.directory / "mesa", {**FILLED, **dict.fromkeys(program.environment)}
+        running.run(False, FILLED)
+        cold = entries(mesa)
+        for path in (mesa, running.world.directory / "home"):  # the program's own caches, too
+            shutil.rmtree(path)
+        for _ in range(2):
+            running.run(True, OFF)
+        environment |= {"VK_INSTANCE_LAYERS": "", "MESA_SHADER_CACHE_DIR": str(mesa)}
+        done = running.world.run([sys.executable, "-m", "pylayer", "warm"], check=False, **environment)
+        given = entries(mesa)
+        running.run(False, FILLED)
+        added = entries(mesa) - given
+    said = f"; warm ended with {done.returncode}: {' '.join((done.stdout + done.stderr).split())[-200:]}"
+    return f"{cold}, {added} after {given}{said if done.returncode else ''}", bool(added)
+
+
 def row(program: Program, screen: Screen) -> tuple[str, bool]:
     """The program's line, and whether something is wrong."""
-    columns, rebuilt, again, look = ["-"] * 7, ["-"] * 3, False, "-"
+    columns, rebuilt, warmed, again, look = ["-"] * 7, ["-"] * 3, "-", False, "-"
     try:
         if "radv" in program.drivers:
             columns, again = compile_twice(program, screen)
             rebuilt, left = rebuild_for_another_card(program, screen)
-            again |= left
+            warmed, cold = warm_driver_cache(program, screen)
+            again |= left or cold
         if program.compared:
             look = compare(program, screen)
     except RuntimeError as error:
         return str(error), True
-    return " | ".join([*columns, *rebuilt, look]), again or look not in ("-", "same")
+    return " | ".join([*columns, *rebuilt, warmed, look]), again or look not in ("-", "same")
 
 
 def main() -> None:
@@ -483,7 +511,8 @@ def main() -> None:
     wrong = []
     print(
         "program | version | pipelines | compiled | without | first | second | driver's cache filled | under | "
-        "compiled on another card, without a rebuild and with it | of that recorded | rebuilt | looks"
+        "compiled on another card, without a rebuild and with it | of that recorded | rebuilt | "
+        "compiled into an empty driver cache, and into one that warm filled | looks"
     )
     try:
         for program in TABLE:

@@ -64,6 +64,7 @@ STORED = ("closed", "pack", "closed record", "pack record")
 TARGETS = {
     "more": STORED,
     "binaries": STORED,
+    "RADV more": STORED,
     "strict own cache": ("attest", "attest record", "cache"),
     "strict own binaries": ("attest", "attest record", "archive"),
 }

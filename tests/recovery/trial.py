@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recovery.beside import publish
-from recovery.damage import damage
+from recovery.damage import STORED, damage
 from recovery.moments import Moment
 from recovery.scenarios import Scenario
 from scripted_driver import read_counts
@@ -308,8 +308,11 @@ class Bench:
         return outcome
 
     def damaged(self, moment: Moment) -> Outcome:
-        """Draws a moment that damages files. Nothing of it may reach the driver, and what it cost is stored again."""
+        """Draws a moment that damages files. Nothing of it may reach the driver or its cache, and what it cost is stored
+        again."""
         outcome = Outcome(moment, came=damage(self.place, *moment.damage) > 0)
+        if moment.damage and moment.damage[0] in STORED:
+            outcome.wrong += self.warmed()
         for number in range(1 + CLEAN_RUNS):
             state = self.clean()
             if state.seen != self.alone:
@@ -320,6 +323,32 @@ class Bench:
             outcome.wrong.append(f"compiled {state.run['compiled']} in the last run")
         outcome.after = 0 if outcome.wrong else CLEAN_RUNS
         return outcome
+
+    def warmed(self) -> list[str]:
+        """Fills an empty cache of the driver's from the store (`pylayer warm`). Returns what is wrong with that, or with
+        the program that then runs without the layer. Pipelines that it finds are those that it would compile."""
+        witness = self.place / "apart" / "witness"
+        before = witness.read_text().count("VIOLATION") if witness.exists() else 0
+        cache = {"MESA_SHADER_CACHE_DIR": str(self.place / "apart" / "mesa"), "MESA_SHADER_CACHE_DISABLE": "false"}
+        environment = self.world.environment_with(self.environment("", layered=False, **cache))
+        command = [sys.executable, "-P", "-m", "pylayer", "warm"]
+        done = subprocess.run(command, env=environment, cwd=self.place, capture_output=True, text=True, timeout=RUN_SECONDS)
+        wrong = []
+        if done.returncode not in (0, 1) or done.stderr or "crashed" in done.stdout:
+            wrong.append(f"warm ended with {done.returncode}: {done.stdout}{done.stderr}")
+        if witness.exists() and witness.read_text().count("VIOLATION") > before:
+            wrong.append("warm gave the driver what the driver had not returned")
+        if self.scenario.driver == "test":
+            return wrong
+        outputs = []
+        for more in (cache, {}):
+            own = self.place / "apart" / "own"
+            arguments = (*self.scenario.arguments, "--cache", "object", "--cache-save", str(own))
+            found, _ = self.run(arguments, layered=False, **more)
+            outputs.append((seen(Run.of(found)), own.read_bytes() if own.exists() else b""))
+        if outputs[0] != outputs[1]:
+            wrong.append(f"after warm the program sees {outputs[0][0]}, and has {len(outputs[0][1])} bytes of its own")
+        return wrong
 
     def after_bad_run(self, moment: Moment, before: dict[Path, os.stat_result]) -> None:
         """What a reboot or a wrong clock leaves beside the bad run's files."""
