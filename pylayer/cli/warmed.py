@@ -1,8 +1,8 @@
 """What ``pylayer warm`` did, kept so that the next one sees without any driver that there is nothing to do.
 
-That holds as long as the same would be given to the same drivers, and as their caches lost nothing. A driver's file that
-only grew still has what it had. One that was replaced, cut, or begins otherwise may have lost something: Mesa changes
-the beginning of a file when it evicts from it.
+That holds as long as the same would be given to the same drivers, and as their caches lost nothing. A driver's file
+that only grew still has what it had. One that was replaced, cut, or begins otherwise may have lost something: Mesa
+changes the beginning of a file when it evicts from it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from ..store.store import Store
 
 Files = dict[str, list[Any]]
-#: So much of a file's beginning is compared. Mesa has a number there that it changes when it evicts, and behind it times
-#: of uses.
+#: So much of a file's beginning is compared. Mesa has a number there that it changes when it evicts, and behind it
+#: times of uses.
 HEAD_BYTES = 20
 #: Of a cache with more files nothing is kept, because comparing them would take as long as asking the driver.
 MOST_FILES = 4096
+LIBRARY = re.compile(rb'"library_path"\s*:\s*"([^"]+)"')
 LINKER_CACHE = "/etc/ld.so.cache"
 BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -120,25 +121,33 @@ def _stored(root: str) -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(kinds))
 
 
-def _driver_files(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yields the manifests that the Vulkan loader may read, and the libraries that they name."""
+def _manifests(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yields the drivers' manifests that the Vulkan loader may read."""
     home = environment.get("HOME", "")
-    places = [environment.get(name, usual) for name, usual in (
-        ("XDG_CONFIG_HOME", f"{home}/.config"), ("XDG_CONFIG_DIRS", "/etc/xdg"), ("XDG_DATA_HOME", f"{home}/.local/share"),
-        ("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
-    )]  # fmt: skip
-    folders = [os.path.join(one, "vulkan", "icd.d") for one in ":".join([*places, "/etc"]).split(":")]
+    usual = {
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_CONFIG_DIRS": "/etc/xdg",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_DATA_DIRS": "/usr/local/share:/usr/share",
+    }
+    bases = ":".join(environment.get(name) or usual[name] for name in usual).split(":")
+    places = [os.path.join(base, "vulkan", "icd.d") for base in ("/etc", *bases)]
     for name in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"):
-        folders += environment.get(name, "").split(":")
+        places += filter(None, environment.get(name, "").split(":"))
+    for place in places:
+        yield from [os.path.join(place, name) for name in names_in(place) if name.endswith(".json")] or [place]
+
+
+def _driver_files(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yields the drivers' manifests, and the libraries that they name."""
     linked = _content(LINKER_CACHE)
-    for folder in filter(None, folders):
-        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))) or [folder]:
-            yield path
-            for name in re.findall(rb'"library_path"\s*:\s*"([^"]+)"', _content(path) if path.endswith(".json") else b""):
-                if b"/" in name:
-                    yield os.path.join(os.path.dirname(path), os.fsdecode(name))
-                else:
-                    yield from map(os.fsdecode, re.findall(rb"/[^\0]*/" + re.escape(name) + rb"(?=\0)", linked))
+    for path in _manifests(environment):
+        yield path
+        for name in LIBRARY.findall(_content(path)):
+            if b"/" in name:
+                yield os.path.join(os.path.dirname(path), os.fsdecode(name))
+            else:
+                yield from map(os.fsdecode, re.findall(rb"/[^\0]*/" + re.escape(name) + rb"(?=\0)", linked))
 
 
 def cache_files(environment: Mapping[str, str]) -> Files:

@@ -3,8 +3,8 @@
 For each driver and chip, and for each way to use pipelines, programs run without the layer and with it, over an empty
 cache of the driver's own and over the one that the program left without the layer. The program must see what it sees
 without the layer. The second run must find everything in the store, with the driver's own cache gone. What a killed run
-compiled must not be lost, and what is recorded on one driver must be rebuilt for another. Without the layer, the program
-must find everything in a cache of the driver's that `pylayer warm` filled.
+compiled must not be lost, and what is recorded on one driver must be rebuilt for another. Without the layer, the
+program must find everything in a cache of the driver's that `pylayer warm` filled.
 
 Prints what is wrong, and a table. Status 1 if anything is wrong.
 """
@@ -335,8 +335,8 @@ class Bench:
     def warmed(self) -> Result:
         """Stores a program's pipelines, fills an empty cache of the driver's with them, and runs the program there
         without the layer: it must find all of them."""
-        result, world, command = Result("warmed", [], of=OF_WARM), self.world("warmed", RECORDING), [*DEMO, "--count", str(OF_WARM)]
-        filled, times = self.fresh(), []
+        result, world = Result("warmed", [], of=OF_WARM), self.world("warmed", RECORDING)
+        command, filled, times = [*DEMO, "--count", str(OF_WARM)], self.fresh(), []
         steps = (
             (command, self.fresh(), True),
             (command, self.fresh(), False),

@@ -1,5 +1,5 @@
-"""Programs that nobody here wrote, without the layer, twice under it, rebuilt for another card, and without it over a driver cache
-that `pylayer warm` filled: ``make evidence``.
+"""Programs that nobody here wrote: without the layer, twice under it, rebuilt for another card, and without it over a
+driver cache that `pylayer warm` filled. ``make evidence``.
 
 On RADV, which compiles for a GPU that is not there (tests/radv.py), nothing is executed.
 What a program draws or computes is compared on Lavapipe, without the layer and under it. As root, Debian's programs run
@@ -470,23 +470,31 @@ def entries(cache: Path) -> int:
 
 
 def warm_driver_cache(program: Program, screen: Screen) -> tuple[str, bool]:
-    """A column: entries that the driver adds to its disk cache without the layer, because it compiled them: if the cache
-    was empty, and if `pylayer warm` filled it; what warm gave. And whether something was compiled after warm."""
+    """A column: entries that the driver adds to its disk cache without the layer, because it compiled them: if the
+    cache was empty, and if `pylayer warm` filled it. Those are the driver's own that it adds under the layer, too, with
+    all of the program's pipelines found. And whether anything else was compiled after warm."""
     with runner(program, "radv", screen) as running:
         mesa, environment = running.world.directory / "mesa", {**FILLED, **dict.fromkeys(program.environment)}
-        running.run(False, FILLED)
-        cold = entries(mesa)
+
+        def added(pylayer: bool, to: int = 0) -> int:
+            running.run(pylayer, FILLED)
+            return entries(mesa) - to
+
+        cold = added(False)
         for path in (mesa, running.world.directory / "home"):  # the program's own caches, too
             shutil.rmtree(path)
         for _ in range(2):
             running.run(True, OFF)
+        under = added(True)
+        shutil.rmtree(mesa)
         environment |= {"VK_INSTANCE_LAYERS": "", "MESA_SHADER_CACHE_DIR": str(mesa)}
         done = running.world.run([sys.executable, "-m", "pylayer", "warm"], check=False, **environment)
         given = entries(mesa)
-        running.run(False, FILLED)
-        added = entries(mesa) - given
-    said = f"; warm ended with {done.returncode}: {' '.join((done.stdout + done.stderr).split())[-200:]}"
-    return f"{cold}, {added} after {given}{said if done.returncode else ''}", bool(added)
+        again, own = added(False, given), under - given
+    said = f"; {' '.join((done.stdout + done.stderr).split())[:300]}" if done.returncode or not given else ""
+    again = max(again, own)  # under the layer the driver may add more of its own
+    column = f"{cold} of which {own} are the driver's own, {again - own} after {given} were given{said}"
+    return column, again != own or bool(said)
 
 
 def row(program: Program, screen: Screen) -> tuple[str, bool]:

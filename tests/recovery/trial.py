@@ -308,8 +308,8 @@ class Bench:
         return outcome
 
     def damaged(self, moment: Moment) -> Outcome:
-        """Draws a moment that damages files. Nothing of it may reach the driver or its cache, and what it cost is stored
-        again."""
+        """Draws a moment that damages files. Nothing of it may reach the driver or its cache, and what it cost is
+        stored again."""
         outcome = Outcome(moment, came=damage(self.place, *moment.damage) > 0)
         if moment.damage and moment.damage[0] in STORED:
             outcome.wrong += self.warmed()
@@ -325,14 +325,16 @@ class Bench:
         return outcome
 
     def warmed(self) -> list[str]:
-        """Fills an empty cache of the driver's from the store (`pylayer warm`). Returns what is wrong with that, or with
-        the program that then runs without the layer. Pipelines that it finds are those that it would compile."""
+        """Fills an empty cache of the driver's from the store (`pylayer warm`). Returns what is wrong with that, or
+        with the program that then runs without the layer. Pipelines that it finds are those that it would compile."""
         witness = self.place / "apart" / "witness"
         before = witness.read_text().count("VIOLATION") if witness.exists() else 0
         cache = {"MESA_SHADER_CACHE_DIR": str(self.place / "apart" / "mesa"), "MESA_SHADER_CACHE_DISABLE": "false"}
         environment = self.world.environment_with(self.environment("", layered=False, **cache))
         command = [sys.executable, "-P", "-m", "pylayer", "warm"]
-        done = subprocess.run(command, env=environment, cwd=self.place, capture_output=True, text=True, timeout=RUN_SECONDS)
+        done = subprocess.run(
+            command, env=environment, cwd=self.place, capture_output=True, text=True, timeout=RUN_SECONDS
+        )
         wrong = []
         if done.returncode not in (0, 1) or done.stderr or "crashed" in done.stdout:
             wrong.append(f"warm ended with {done.returncode}: {done.stdout}{done.stderr}")
