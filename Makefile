@@ -7,9 +7,10 @@
 # make wine-chroot  the same in a chroot: SUITE=unstable, with 32-bit programs in 64-bit processes (new WoW64), or
 #             SUITE=bookworm, with 32-bit processes; minutes, as root
 # make wine-dxvk  a Direct3D program under Wine, with DXVK built from source, in the chroot; half an hour, as root
-# make test   lint and all tests
-# make test-all  make test, make wine and make wine-chroot
-# make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
+# make check  after each edit: lint, the unit tests, one real program cold and warm; under a minute
+# make test   lint and the tests that need a compiler, Vulkan's loader, RADV and Lavapipe; some four minutes
+# make test-foreign  those that need a browser, a web server, groff, the validation layer, or programs that people use
+# make test-all  both of these, packages, Windows programs, other drivers, and the sanitizers; hours, as root
 # make descriptor-heap  every way to create a pipeline on the drivers of Debian testing, in a chroot; minutes, as root
 # make drivers  NVK, Turnip, Honeykrisp, ANV, HASVK and RADV without hardware, in chroots of Debian; half an hour, as root
 # make evidence  programs that people use, without the layer, twice under it and rebuilt, as a table; some ten minutes
@@ -90,12 +91,12 @@ test: system-packages python
 
 # All that is not a test, with several jobs at once: first what needs no package, beside the package and the environment.
 # Then the rest.
-ready: check-wheel programs lint $(VENV)/chromium bytecode
-first: environment $(filter-out programs-fuzz programs-rules,$(PROGRAM_SETS)) $(VALIDATION) $(REGISTRY)
+ready: programs lint bytecode
+first: environment $(filter-out programs-fuzz programs-rules,$(PROGRAM_SETS))
 
 # A make of its own: in one with the programs, each step of this chain would wait until all programs have started.
 environment: | python
-	@$(MAKE) --no-print-directory PARALLEL= $(VENV)/extra-package $(VENV)/extra-test
+	@$(MAKE) --no-print-directory PARALLEL= $(VENV)/extra-test
 
 # Of the tests, for all workers. What is wrong with a test is said later, when it runs.
 bytecode: | $(VENV)/extra-test
@@ -145,9 +146,17 @@ wine-dxvk:
 	@tests/debian_chroot.sh unstable sh -c 'make -s PACKAGES=demo setup .venv/extra-test && .ci/system-packages wine && \
 	    make -s PACKAGES=demo programs-wine && tests/wine/dxvk.sh && .venv/bin/pytest -q tests/wine/dxvk.py'
 
+# The tests with the mark `foreign` (tests/conftest.py).
+test-foreign: test-foreign-packages programs setup $(VENV)/extra-test $(VENV)/extra-foreign $(VENV)/chromium $(VALIDATION) $(REGISTRY)
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m foreign
+
+test-foreign-packages:
+	@.ci/system-packages foreign
+
 test-all:
 	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory wine wine-chroot
+	@$(MAKE) --no-print-directory test-foreign check-wheel
+	@$(MAKE) --no-print-directory wine wine-chroot drivers deb sanitizers
 
 # Debian testing has a Mesa with VK_EXT_descriptor_heap. TESTS= other tests for this chroot.
 TESTS ?= tests/layer/test_recipes.py
@@ -164,7 +173,7 @@ drivers: setup programs-demo programs-binaries programs-recipes
 	@.ci/system-packages chroot
 	@tests/drivers/run.sh --jobs $(JOBS) --only '$(ONLY)'
 
-evidence: programs setup $(VENV)/extra-test
+evidence: programs setup $(VENV)/extra-test $(VENV)/extra-foreign test-foreign-packages
 	@$(BIN)/python -P tests/programs/evidence.py
 
 # 200 hitches, alone and beside eight busy processes: is each frame told as the program measured it?
@@ -390,15 +399,15 @@ build/store_numbers.h: shim/policy/store_numbers.py $(NUMBERED:%=pylayer/%.py) |
 	@touch $@
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
-$(VALIDATION): | system-packages
+$(VALIDATION): | test-foreign-packages
 	@if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then tests/validation/fetch.sh; fi
 
 # Vulkan's registry as Debian has it now. Without it, tests/unit/test_registry.py says what it leaves out.
-$(REGISTRY): shim/layer/vulkan/registry.inc | system-packages
+$(REGISTRY): shim/layer/vulkan/registry.inc | test-foreign-packages
 	@! grep -q '^ID=debian' /etc/os-release || tests/registry/fetch.sh || true
 
 # A browser for tests/report, where the system has none (.ci/system-packages).
-$(VENV)/chromium: | $(VENV)/extra-test system-packages
+$(VENV)/chromium: | $(VENV)/extra-foreign test-foreign-packages
 	@command -v chromium-headless-shell chromium google-chrome >/dev/null || \
 	    $(BIN)/playwright install --only-shell chromium
 	@touch $@
@@ -429,7 +438,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-all containers
+.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-foreign test-foreign-packages test-all containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

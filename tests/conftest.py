@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,17 @@ for ending in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, si
         signal.signal(ending, signal.SIG_DFL)
 
 
+#: Modules with the mark ``foreign`` that import what only `make test-all` installs.
+collect_ignore = [] if importlib.util.find_spec("playwright") else ["report/test_browser.py"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "root: only root can run it; .ci/run does, too")
+    config.addinivalue_line(
+        "markers",
+        "foreign: needs a browser, a web server, groff, the validation layer, the newest registry, or a program "
+        "that people use; `make test-all` runs it",
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,6 +48,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("root"):
                 item.add_marker(pytest.mark.skip(reason="only root can run it"))
+
+
+#: Why a test may be skipped. A test that is skipped for another reason fails, so that none is lost unseen.
+SKIPS = (
+    "only root can run it",
+    "this system's RADV has no VK_KHR_pipeline_binary",
+    "this driver has no VK_EXT_descriptor_heap",
+    "this user has no private group",
+    "this machine gives this user no namespaces",
+    "this machine gives this user no overlay mounts",
+    "no disk can be mounted here",
+    "the validation layer of this system is",
+    "validation crashes in this program without the layer",
+    "the table is of libvulkan-dev",
+    "is new to facts.json; `make drivers` adds it",
+    "this driver does not know the chip",
+    "this Wine runs no 32-bit programs",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fails a test that is skipped for a reason that is not in SKIPS."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not any(known in reason for known in SKIPS):
+            report.outcome, report.longrepr = "failed", f"{reason}: tests/conftest.py does not list this as a skip"
+    return report
 
 
 @pytest.fixture

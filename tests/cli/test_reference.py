@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import lints
+import pytest
 from cli.test_command import ALL
 from world import ROOT
 
@@ -60,6 +61,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
     lints.none(f"{path} {option}" for path, option in wanted if option not in man[path])
 
 
+@pytest.mark.foreign
 def test_man_page_is_clean() -> None:
     """groff reports nothing about the man page. It fits 80 columns, except for examples and URLs."""
     page = DOCS / "pylayer.1"

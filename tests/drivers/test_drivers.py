@@ -37,5 +37,5 @@ def asked(target: Target) -> dict[str, Any]:
     """Skips a test of a driver that does not know the chip."""
     row = facts.ask(target)
     if isinstance(row, str):
-        pytest.skip(row)
+        pytest.skip(f"this driver does not know the chip: {row}")
     return row

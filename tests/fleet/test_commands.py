@@ -15,7 +15,7 @@ import pytest
 from cli.stores import IDENTITY, present
 from cli.user import User
 from fleet.faulty import Faulty, serving
-from fleet.fleets import Builder, Machine, nginx
+from fleet.fleets import Builder, Machine
 from world import ROOT
 
 EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
@@ -53,14 +53,13 @@ def www(farm: User) -> Path:
     return farm.home.parent / "www"
 
 
-def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, user: User) -> None:
-    """A machine with an empty home pulls from nginx, and its first run compiles nothing. ls tells that the
-    pipelines came from the fleet."""
-    with nginx(tmp_path / "nginx", www(farm)) as url:
-        write_policy(user, url, public)
-        done = user.pylayer("fleet", "pull")
-        assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
-        assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
+def test_a_machine_that_never_compiled(farm: User, public: str, user: User) -> None:
+    """A machine with an empty home pulls, and its first run compiles nothing. ls tells that the pipelines came from the
+    fleet."""
+    write_policy(user, f"file://{www(farm)}", public)
+    done = user.pylayer("fleet", "pull")
+    assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
+    assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
     user.demo(20)
     (total,) = user.json("stats")["programs"]
     assert (total["hits"], total["compiled"]) == (20, 0)
@@ -84,14 +83,13 @@ def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
     assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
 
 
-def test_uses_that_nobody_records(tmp_path: Path, farm: User, public: str, user: User) -> None:
+def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
     """With the preset fleets, programs use pulled pipelines and record it nowhere. ls says that it does not know when
     they were used, and not that they never were."""
-    with nginx(tmp_path / "nginx", www(farm)) as url:
-        write_policy(user, url, public)
-        path = user.home / ".config" / "pylayer" / "policy.yaml"
-        path.write_text(f"preset: fleets\n{path.read_text()}")
-        user.pylayer("fleet", "pull")
+    write_policy(user, f"file://{www(farm)}", public)
+    path = user.home / ".config" / "pylayer" / "policy.yaml"
+    path.write_text(f"preset: fleets\n{path.read_text()}")
+    user.pylayer("fleet", "pull")
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] == 0
     for _ in range(2):  # with policy, and with the plan that it kept
         user.demo(20)

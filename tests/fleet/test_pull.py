@@ -30,6 +30,7 @@ def requests(directory: Path) -> list[str]:
     return [f"{line.split()[5][1:]} {line.split()[6]} {line.split()[8]}" for line in lines if '"GET / ' not in line]
 
 
+@pytest.mark.foreign
 def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> None:
     """An empty machine has everything that is published after one pull. A second one downloads the index alone."""
     builder.publish(*range(20))
@@ -46,6 +47,7 @@ def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> No
     assert [line for line in requests(tmp_path / "nginx") if ".pack" not in line] == [index, index]
 
 
+@pytest.mark.foreign
 def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over HTTPS nothing is read from a server whose certificate is not trusted, and the line says so."""
     builder.publish(1)
@@ -56,6 +58,7 @@ def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: 
         assert machine.pull(url).problem == "" and machine.numbers() == [1]
 
 
+@pytest.mark.foreign
 def test_what_the_server_shows(tmp_path: Path, builder: Builder) -> None:
     """The documented server gives packs for ever and the index until asked again, shows nothing else, and writes
     nothing."""

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from layer.validation import NEEDS_VALIDATION, NULL_BINARY_LEFT, messages
+from layer.validation import NULL_BINARY_LEFT, messages, needs_validation
 from world import BUILD, ROOT, World, clean_environment
 
 PROGRAM = BUILD / "tests" / "recipes"
@@ -130,7 +130,7 @@ def generated() -> str:
     return generate("--write", "--programs", "15", "--seed", "1").stdout.replace(" unknown", "")
 
 
-@NEEDS_VALIDATION
+@needs_validation
 @pytest.mark.parametrize("carrier", [None, "cells", "binaries"])
 def test_generated_programs_are_valid(world: World, tmp_path: Path, carrier: str | None, generated: str) -> None:
     """Validation reports nothing about generated programs, so that a difference is never the program's fault. It also

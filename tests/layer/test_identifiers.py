@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from layer.recorder import days_ago, only, record
-from layer.validation import NEEDS_VALIDATION
+from layer.validation import needs_validation
 from pipeline_binaries import bytes_on_disk, with_disk_cache
 from recipes.identifiers import WITHOUT_EXTENSION, recipe
 from recipes.seen import parse
@@ -238,7 +238,7 @@ def test_identifier_of_no_bytes(world: World) -> None:
 # ---- other drivers and checks --------------------------------------------------------------------------
 
 
-@NEEDS_VALIDATION
+@needs_validation
 @pytest.mark.parametrize("mode", ["record", "translate", "mixed"])
 def test_validation(world: World, tmp_path: Path, mode: str) -> None:
     """Validation below the layer reports the same as without the layer, with an empty store and a full one."""

@@ -11,6 +11,8 @@ import pytest
 import radv
 from world import LAYER_NAME, ROOT, World, icd_file
 
+pytestmark = pytest.mark.foreign
+
 PROGRAMS = ROOT / "tests" / "programs"
 
 

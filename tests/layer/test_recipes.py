@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from layer.recorder import only, record
-from layer.validation import NEEDS_VALIDATION, without_mistakes
+from layer.validation import needs_validation, without_mistakes
 from recipes.seen import Line, differences, parse
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -191,7 +191,7 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
         return messages(World(Path(directory)), Path(directory) / "validation.txt", arguments, None)
 
 
-@NEEDS_VALIDATION
+@needs_validation
 #: A structure more in a chain, or the flags in another place, is what could break a rule.
 @pytest.mark.parametrize(
     "row",

@@ -8,13 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from layer.validation import NEEDS_VALIDATION, without_mistakes
+from layer.validation import VALIDATES, without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, ROOT, World
 
-pytestmark = NEEDS_VALIDATION
+pytestmark = VALIDATES
 
 #: Modes of the demo program. Without the layer, validation reports nothing in any of them. What the layer does alike in
 #: all modes is in each; test_recipes.py validates the rest of what programs chain.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,19 @@ def version() -> str:
     return str(json.loads(manifest.read_text())["layer"]["api_version"]) if manifest else ""
 
 
-#: Without any validation layer the tests run, and fail: `make test` installs it.
-NEEDS_VALIDATION = pytest.mark.skipif(
+#: Without any validation layer the tests run, and fail: `make test-all` installs it.
+_NEWER = pytest.mark.skipif(
     bool(version()) and tuple(map(int, version().split("."))) < (1, 4, 309),
     reason=f"the validation layer of this system is {version()}; it does not know pipeline binaries, as 1.4.309 does",
 )
+#: For ``pytestmark``.
+VALIDATES = [pytest.mark.foreign, _NEWER]
+
+
+def needs_validation(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test as one that the validation layer watches."""
+    return pytest.mark.foreign(_NEWER(test))
+
 
 #: That a pipeline binary with a null handle was not destroyed, as validation 1.4.309 and 1.4.363 say it.
 NULL_BINARY_LEFT = (

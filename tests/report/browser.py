@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, Playwright
 
-#: The system's; where it has none, the one that `make test` had playwright bring.
+#: The system's; where it has none, the one that `make test-all` had playwright bring.
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}

@@ -20,6 +20,8 @@ from world import ROOT, World
 
 from pylayer.report import page, recorded, rows
 
+pytestmark = pytest.mark.foreign
+
 #: How the page shows one.
 FINGERPRINT = re.compile("^[0-9a-f]{16}$")
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'quoted' \"twice\""

@@ -57,6 +57,7 @@ def registry_at(place: Path) -> Registry:
     return Registry(path)
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize("name", FILES)
 def test_file_is_its_registrys(name: str) -> None:
     """From the registry that the table names, the generator writes the existing file, byte for byte."""
@@ -86,7 +87,9 @@ def assertions(registry: Registry) -> Iterator[str]:
                 yield f'_Static_assert(sizeof((({one.name} *)0)->{name}) == {size}, "{one.name}.{name}");'
 
 
-@pytest.mark.parametrize("place", [SYSTEM, NEWEST], ids=["system", "newest"])
+@pytest.mark.parametrize(
+    "place", [pytest.param(SYSTEM, id="system"), pytest.param(NEWEST, id="newest", marks=pytest.mark.foreign)]
+)
 def test_layout_is_the_compilers(place: Path, tmp_path: Path) -> None:
     """Each structure that both the registry and the table know has the size and the members that a compiler finds in
     the registry's headers. A structure never changes (Vulkan, 'Compatibility Guarantees'), under any name."""
@@ -101,6 +104,7 @@ def test_layout_is_the_compilers(place: Path, tmp_path: Path) -> None:
     assert len(lines) >= 1500
 
 
+@pytest.mark.foreign
 def test_rules_name_members() -> None:
     """Each rule is of a structure and a member that exist: a typing error would let the walk follow an ignored
     pointer."""
