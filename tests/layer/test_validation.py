@@ -195,9 +195,12 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
+    recipe = ROOT / "tests" / "recipes" / f"{program}.recipe"
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        done = world.run([*command, str(BUILD / "tests" / program)], check=False, VK_INSTANCE_LAYERS=layers)
+        done = world.run(
+            [*command, str(BUILD / "tests" / "recipes"), str(recipe)], check=False, VK_INSTANCE_LAYERS=layers
+        )
         if layers is None and done.returncode == 128 + signal.SIGSEGV:
             pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
         assert done.returncode == 0, done.stderr

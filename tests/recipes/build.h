@@ -30,6 +30,9 @@
  *   any-topology                                   topology and primitive restart are dynamic
  * Ray tracing:
  *   shaders=rgen,miss,hit
+ *   groups=STAGE,...               the stage of each group; otherwise each stage has one
+ *   depth=N|most, dynamic-stack
+ *   replay                         with the handles that a line `capture` read
  */
 #ifndef RECIPES_BUILD_H
 #define RECIPES_BUILD_H
@@ -117,7 +120,8 @@ typedef struct Build {
 
     VkPipeline libraries[LIBRARY_PARTS];
     VkPipelineLibraryCreateInfoKHR linked;
-    VkRayTracingShaderGroupCreateInfoKHR groups[MAX_STAGES];
+    uint32_t group_count;
+    VkRayTracingShaderGroupCreateInfoKHR groups[MAX_GROUPS];
     VkRayTracingPipelineInterfaceCreateInfoKHR interface;
 } Build;
 
