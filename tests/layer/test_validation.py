@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from host_steps import LEAKS_A_CACHE
 from layer.validation import NEEDS_VALIDATION, without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
@@ -176,7 +177,7 @@ def test_validation_of_programs_with_binaries(
 ) -> None:
     """Validation reports nothing about a program with pipeline binaries, with an archive and without, with an empty
     store and a full one. Above the layer it sees handles, results and binaries, which two modes have all of."""
-    program = [APPLICATION, *map(str, USING_BINARIES[mode])]
+    program = [*APPLICATION, *map(str, USING_BINARIES[mode])]
     archive = ["--archive", str(tmp_path / "archive")]
     for arguments in (archive, archive, []):
         assert validated(world, program + arguments, tmp_path, above, f"{{carrier: {carrier}}}") == ""
@@ -232,5 +233,5 @@ def test_validation_is_really_there(world: World, tmp_path: Path) -> None:
     """Validation reports a program that breaks a rule: the tests above can fail."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
-    world.run([*command, str(BUILD / "tests" / "invalid")], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)
+    world.run([*command, *LEAKS_A_CACHE], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)
     assert "VUID-" in log.read_text()
