@@ -218,7 +218,7 @@ stress: setup $(VENV)/extra-test programs
 	$(BIN)/python tests/soak/run.py --kills 1000
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
-RECOVERY := $(addprefix programs-,driver recovery demo)
+RECOVERY := $(addprefix programs-,driver recovery storage demo)
 corruption: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --only damage --moments $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 

@@ -59,12 +59,12 @@ static void check(int result, const char *what)
 
 /* ---- pipelines ---- */
 
-/* The second word of SPIR-V's header says who made it: each number is another shader. */
+/* Each number is another shader. */
 static void create(uint32_t number)
 {
     uint32_t code[sizeof shader_code / sizeof *shader_code];
     memcpy(code, shader_code, sizeof code);
-    code[2] = number;
+    code[GENERATOR_WORD] = number;
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
     Program own = creator;

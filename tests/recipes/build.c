@@ -220,24 +220,14 @@ static VkPipelineCreateFlags legacy_flags(const Build *out, const Words *words)
                                              : VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
 }
 
-static void set_head(Build *out, const void *chain, VkPipelineCreateFlags flags)
+void set_base(AnyCreateInfo *info, Point point, VkPipeline handle, int32_t index)
 {
-    switch (out->point) {
-    case POINT_COMPUTE:
-        out->info.compute.pNext = chain;
-        out->info.compute.flags = flags;
-        out->info.compute.basePipelineIndex = -1;
-        break;
-    case POINT_GRAPHICS:
-        out->info.graphics.pNext = chain;
-        out->info.graphics.flags = flags;
-        out->info.graphics.basePipelineIndex = -1;
-        break;
-    default:
-        out->info.rays.pNext = chain;
-        out->info.rays.flags = flags;
-        out->info.rays.basePipelineIndex = -1;
-    }
+    if (point == POINT_COMPUTE)
+        info->compute.basePipelineHandle = handle, info->compute.basePipelineIndex = index;
+    else if (point == POINT_GRAPHICS)
+        info->graphics.basePipelineHandle = handle, info->graphics.basePipelineIndex = index;
+    else
+        info->rays.basePipelineHandle = handle, info->rays.basePipelineIndex = index;
 }
 
 const char *build(State *state, Build *out, Point point, const Words *words, Purpose purpose)
@@ -256,7 +246,10 @@ const char *build(State *state, Build *out, Point point, const Words *words, Pur
     if (purpose == FOR_CREATION)
         add_feedback(state, out, words);
     const void *chain = chain_nodes(&out->nodes, words_value(words, "reversed") != NULL);
-    set_head(out, chain, legacy_flags(out, words));
+    /* All three begin alike. */
+    out->info.compute.pNext = chain;
+    out->info.compute.flags = legacy_flags(out, words);
+    set_base(&out->info, point, VK_NULL_HANDLE, -1);
     return NULL;
 }
 

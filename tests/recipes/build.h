@@ -143,6 +143,8 @@ const char *build_rays(State *state, Build *out, const Words *words, Purpose pur
 /* The libraries of `link=P0,P1`: their slots in order, with VK_NULL_HANDLE refused. NULL, or why not. */
 const char *link_libraries(State *state, Build *out, const Words *words, const PipelineSlot **slots, uint32_t *count);
 
+void set_base(AnyCreateInfo *info, Point point, VkPipeline handle, int32_t index);
+
 /* None with descriptor heaps. */
 VkPipelineLayout layout_of(const State *state, const Build *out);
 

@@ -37,25 +37,20 @@ typedef struct Operation {
     bool beside;
 } Operation;
 
-static const char *set_base(State *state, Batch *batch, uint32_t index, const char *base)
+static const char *read_base(State *state, Batch *batch, uint32_t index, const char *base)
 {
     AnyCreateInfo *info = &batch->builds[index]->info;
-    VkPipeline *handle = batch->point == POINT_COMPUTE    ? &info->compute.basePipelineHandle
-                         : batch->point == POINT_GRAPHICS ? &info->graphics.basePipelineHandle
-                                                          : &info->rays.basePipelineHandle;
-    int32_t *number = batch->point == POINT_COMPUTE    ? &info->compute.basePipelineIndex
-                      : batch->point == POINT_GRAPHICS ? &info->graphics.basePipelineIndex
-                                                       : &info->rays.basePipelineIndex;
     if (base[0] == '#') {
-        *number = atoi(base + 1);
+        int32_t number = atoi(base + 1);
+        set_base(info, batch->point, VK_NULL_HANDLE, number);
         /* VUID-vkCreateGraphicsPipelines-flags-00720 and -00721 */
-        bool good = *number >= 0 && (uint32_t)*number < index && batch->builds[*number]->traits.derivable;
+        bool good = number >= 0 && (uint32_t)number < index && batch->builds[number]->traits.derivable;
         return good ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00720";
     }
     int slot = slot_of(base, 'P');
     if (slot < 0 || !state->pipelines[slot].handle || state->pipelines[slot].wording.point != batch->point)
         return base;
-    *handle = state->pipelines[slot].handle;
+    set_base(info, batch->point, state->pipelines[slot].handle, -1);
     return state->pipelines[slot].traits.derivable ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00721";
 }
 
@@ -87,7 +82,7 @@ static const char *build_at(State *state, Batch *batch, uint32_t index, const Wo
     /* VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 */
     if (batch->deferred && (out->flags & VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT))
         return "VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587";
-    return base && !binaries ? set_base(state, batch, index, base) : NULL;
+    return base && !binaries ? read_base(state, batch, index, base) : NULL;
 }
 
 /* ---- deferred operations ------------------------------------------------------------------------------------------ */
