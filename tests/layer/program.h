@@ -5,6 +5,16 @@
 #include <string.h>
 #include <vulkan/vulkan.h>
 
+#ifdef VK_NO_PROTOTYPES
+/* A program that loads Vulkan itself sets these. */
+#define CALLED_FUNCTIONS(f)                                                                                            \
+    f(vkCreateInstance) f(vkEnumeratePhysicalDevices) f(vkCreateDevice) f(vkCreateShaderModule)                        \
+        f(vkCreatePipelineLayout) f(vkCreateComputePipelines) f(vkCreatePipelineCache) f(vkDestroyPipeline)            \
+            f(vkDestroyPipelineLayout) f(vkDestroyShaderModule) f(vkDestroyDevice) f(vkDestroyInstance)
+#define DECLARE_FUNCTION(name) static PFN_##name name;
+CALLED_FUNCTIONS(DECLARE_FUNCTION)
+#endif
+
 /* Instance and device. What is zero is left out; of Vulkan, that is 1.1. */
 typedef struct Wanted {
     uint32_t api;

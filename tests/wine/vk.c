@@ -25,16 +25,6 @@
 #include <windows.h>
 
 #define VK_NO_PROTOTYPES
-#include <vulkan/vulkan_core.h>
-
-/* Those that program.h calls. */
-#define FUNCTIONS(f)                                                                                                   \
-    f(vkCreateInstance) f(vkEnumeratePhysicalDevices) f(vkCreateDevice) f(vkCreateShaderModule)                        \
-        f(vkCreatePipelineLayout) f(vkCreateComputePipelines) f(vkCreatePipelineCache) f(vkDestroyPipeline)            \
-            f(vkDestroyPipelineLayout) f(vkDestroyShaderModule) f(vkDestroyDevice) f(vkDestroyInstance)
-#define DECLARE(name) static PFN_##name name;
-FUNCTIONS(DECLARE)
-
 #include "../layer/program.h"
 
 static Program program;
@@ -56,7 +46,7 @@ static void load(void)
     HMODULE library = LoadLibraryA("vulkan-1.dll");
     check("vulkan-1.dll", library ? VK_SUCCESS : VK_ERROR_INITIALIZATION_FAILED);
 #define LOAD(name) name = (PFN_##name)(void *)GetProcAddress(library, #name);
-    FUNCTIONS(LOAD)
+    CALLED_FUNCTIONS(LOAD)
     check("Vulkan", open_program(&program, &(Wanted){.application = "App"}));
 }
 
