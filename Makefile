@@ -103,7 +103,7 @@ bytecode: | $(VENV)/extra-test
 	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
 
 # Of tests/unit, and of that one test of the layer.
-CHECKED := $(addprefix programs-,demo layer binaries driver storage)
+CHECKED := $(addprefix programs-,demo layer driver storage)
 check: setup $(VENV)/extra-test $(CHECKED) lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 
@@ -169,7 +169,7 @@ descriptor-heap:
 
 # Downloads 490 MB the first time. ONLY= some drivers or chips: ONLY=NVK,tgl
 ONLY ?=
-drivers: setup programs-demo programs-binaries programs-recipes
+drivers: setup programs-demo programs-recipes
 	@.ci/system-packages chroot
 	@tests/drivers/run.sh --jobs $(JOBS) --only '$(ONLY)'
 
@@ -227,7 +227,7 @@ stress: setup $(VENV)/extra-test programs
 	$(BIN)/python tests/soak/run.py --kills 1000
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
-RECOVERY := $(addprefix programs-,driver recovery binaries)
+RECOVERY := $(addprefix programs-,driver recovery storage demo)
 corruption: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --only damage --moments $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 

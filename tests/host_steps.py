@@ -14,6 +14,15 @@ HOST = BUILD / "tests" / "host"
 #: A device with three pipelines, whose journal is open and written.
 STORED = ("instance", "device", "pipelines", "3", "await-journal", "3")
 END = ("destroy-device", "destroy-instance")
+#: A program that breaks a rule.
+LEAKS_A_CACHE = (str(HOST), "instance", "device", "load-cache", "none", "destroy-device")
+
+
+def two_instances(kind: str = "device") -> list[str]:
+    """Two instances with a device each, alive at once, each of which creates the same pipeline. They are not destroyed
+    in the order of creation, and the second creates the pipeline once more. ``kind``: of the second device."""
+    steps = f"instance device other instance {kind} again 1 other again 1 destroy-device destroy-instance "
+    return [str(HOST), *(steps + "other again 1 destroy-device destroy-instance threads").split()]
 
 
 def run_host(

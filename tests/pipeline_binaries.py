@@ -10,7 +10,8 @@ from typing import Any
 
 from world import BUILD
 
-APPLICATION = str(BUILD / "tests" / "binaries")
+#: The demo program, as one that uses the extension. Later options outweigh these.
+APPLICATION = (str(BUILD / "demo" / "pipelines"), "--json", "--api", "1.3", "--count", "12", "--source", "internal")
 
 KEY = struct.Struct("<I32s")
 
@@ -33,7 +34,7 @@ class Entry:
 
 @dataclass
 class Archive:
-    """The program's own file: tests/binaries/archive.c says what is in it."""
+    """The program's own file: tests/demo/binaries.c says what is in it."""
 
     global_key: bytes
     entries: list[Entry] = field(default_factory=list)

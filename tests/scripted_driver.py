@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from pipeline_binaries import APPLICATION
 from world import BUILD, LAYER_NAME, Run, World, seen
 
 from pylayer.cli.ls import ls
@@ -141,7 +142,7 @@ class ScriptedDriver:
 
     def program(
         self,
-        name: str,
+        name: str | tuple[str, ...],
         *arguments: str | int | Path,
         script: str = "",
         layered: bool = True,
@@ -149,9 +150,10 @@ class ScriptedDriver:
         allow: bool = False,
         **environment: Any,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one of the programs that the tests build."""
+        """Runs one of the programs that the tests build, or another command."""
+        command = [str(BUILD / "tests" / name)] if isinstance(name, str) else name
         process = self.world.run(
-            [str(BUILD / "tests" / name), *map(str, arguments)],
+            [*command, *map(str, arguments)],
             check=check,
             VK_INSTANCE_LAYERS=LAYER_NAME if layered else None,
             **self.environment(script),
@@ -171,5 +173,4 @@ class ScriptedDriver:
 
     def application(self, *arguments: str | int | Path, **options: Any) -> Run:
         """Runs the program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
-        process = self.program("binaries", *arguments, **options)
-        return Run.of(process)
+        return Run.of(self.program(APPLICATION, *arguments, **options))

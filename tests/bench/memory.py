@@ -76,9 +76,17 @@ class Bench:
         """A program with a cache file writes it again, as programs do, when its memory was measured."""
         world = self.world(way)
         file = str(world.directory / "own.cache")
-        cache = file if way.cache == "FILE" else way.cache
-        command = [str(BUILD / "bench" / "memory"), str(self.count), cache]
-        command += [file] if save or way.cache == "FILE" else []
+        cache = {"FILE": file, "empty": "object"}.get(way.cache, way.cache)
+        command = [
+            str(BUILD / "demo" / "pipelines"),
+            "--json",
+            "--memory",
+            "--count",
+            str(self.count),
+            "--cache",
+            cache,
+        ]
+        command += ["--cache-save", file] if save or way.cache == "FILE" else []
         process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.carrier else None)
         result: dict[str, Any] = json.loads(process.stdout)
         return result
@@ -111,9 +119,9 @@ class Bench:
 
 
 MEASURES: dict[str, Callable[[dict[str, Any]], float]] = {
-    "peak": lambda sample: sample["at_once"]["peak"],
-    "steady": lambda sample: sample["settled"]["resident"],
-    "steady, not of files": lambda sample: sample["settled"]["anonymous"],
+    "peak": lambda sample: sample["peak"],
+    "steady": lambda sample: sample["resident"],
+    "steady, not of files": lambda sample: sample["anonymous"],
 }
 
 

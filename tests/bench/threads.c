@@ -11,7 +11,7 @@
  *
  * It takes the first GPU, and asks of it what the demo asks of one; DEVICE=NAME or NUMBER chooses another.
  */
-#include "../demo/recipes.h"
+#include "../demo/run.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -35,11 +35,6 @@ static VkPipelineCache caches[MAX_THREADS];
 static pthread_barrier_t barrier;
 static uint64_t ends[MAX_THREADS];
 
-static bool is_graphics(uint64_t number)
-{
-    return number % 2;
-}
-
 static void must(VkResult result, const char *call)
 {
     if (result != VK_SUCCESS)
@@ -49,28 +44,21 @@ static void must(VkResult result, const char *call)
 /* Numbers from 0, the same ones in every process. */
 static void prepare_recipe(Recipe *recipe, uint64_t number)
 {
-    if (is_graphics(number))
-        graphics_recipe(recipe, &kitchen, number / 2);
-    else
-        compute_recipe(recipe, &kitchen, number / 2);
+    (number % 2 ? graphics_recipe : compute_recipe)(recipe, &kitchen, number / 2);
 }
 
-static VkPipeline create(const Recipe *recipe, VkPipelineCache cache)
+static VkPipeline create_one(Recipe *recipe, VkPipelineCache cache)
 {
     VkPipeline pipeline;
-    if (recipe->compute.sType)
-        must(vkCreateComputePipelines(context.device, cache, 1, &recipe->compute, NULL, &pipeline),
-             "vkCreateComputePipelines");
-    else
-        must(vkCreateGraphicsPipelines(context.device, cache, 1, &recipe->graphics, NULL, &pipeline),
-             "vkCreateGraphicsPipelines");
+    Call kind = recipe->compute.sType ? CALL_COMPUTE : CALL_GRAPHICS;
+    must(create(&context, cache, kind, VK_NULL_HANDLE, 1, info_of(recipe, kind), &pipeline), "vkCreate*Pipelines");
     return pipeline;
 }
 
 static void *run_thread(void *argument)
 {
     uint32_t self = (uint32_t)(uintptr_t)argument;
-    const Recipe *mine = recipes + (misses ? (size_t)self * count : 0);
+    Recipe *mine = recipes + (misses ? (size_t)self * count : 0);
     VkPipeline *pipelines = calloc(count, sizeof *pipelines);
     if (!pipelines)
         die("out of memory");
@@ -81,7 +69,7 @@ static void *run_thread(void *argument)
         /* From another one on in every thread, so that they do not walk through the cache hand in hand. */
         uint32_t first = (uint32_t)((uint64_t)self * count / thread_count);
         for (uint32_t i = 0; i < count; ++i)
-            pipelines[i] = create(&mine[(first + i) % count], caches[self]);
+            pipelines[i] = create_one(&mine[(first + i) % count], caches[self]);
         ends[self] = now_ns();
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
@@ -92,46 +80,16 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* Nothing where there is no such file. */
-static void *read_file(const char *path, size_t *size)
+static void create_caches(Caches wanted)
 {
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    *size = 0;
-    if (!file)
-        return NULL;
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    void *data = malloc(*size + 1);
-    if (!data || fread(data, 1, *size, file) != *size)
-        die("%s cannot be read", path);
-    fclose(file);
-    return data;
-}
-
-static void save_cache(const char *path)
-{
-    size_t size = 0;
-    must(vkGetPipelineCacheData(context.device, caches[0], &size, NULL), "vkGetPipelineCacheData");
-    void *data = malloc(size);
-    FILE *file = fopen(path, "wb");
-    if (!data || !file)
-        die("%s cannot be written", path);
-    must(vkGetPipelineCacheData(context.device, caches[0], &size, data), "vkGetPipelineCacheData");
-    if (fwrite(data, 1, size, file) != size || fclose(file))
-        die("%s cannot be written", path);
-    free(data);
-}
-
-static void create_caches(Caches wanted, size_t size, const void *data)
-{
-    const VkPipelineCacheCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
-    for (uint32_t i = 0; i < thread_count && wanted != NO_CACHE; ++i) {
-        if (wanted == SHARED_CACHE && i > 0)
-            caches[i] = caches[0];
-        else
-            must(vkCreatePipelineCache(context.device, &info, NULL, &caches[i]), "vkCreatePipelineCache");
+    caches[0] = objects.cache;
+    for (uint32_t i = 1; i < thread_count; ++i) {
+        caches[i] = objects.cache;
+        if (wanted == OWN_CACHES) {
+            Objects others = objects;
+            create_cache(&others, context.device, &options);
+            caches[i] = others.cache;
+        }
     }
 }
 
@@ -140,7 +98,7 @@ static void fill_caches(Caches wanted)
 {
     for (uint32_t i = 0; i < count; ++i) {
         prepare_recipe(&recipes[i], i);
-        vkDestroyPipeline(context.device, create(&recipes[i], caches[0]), NULL);
+        vkDestroyPipeline(context.device, create_one(&recipes[i], caches[0]), NULL);
     }
     for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES; ++i)
         must(vkMergePipelineCaches(context.device, caches[i], 1, &caches[0]), "vkMergePipelineCaches");
@@ -200,6 +158,8 @@ int main(int argument_count, char **arguments)
     count = argument(arguments, argument_count, 4, misses ? 16 : 256, 4096);
     rounds = argument(arguments, argument_count, 5, misses ? 1 : 20, MAX_ROUNDS);
     options.device = getenv("DEVICE");
+    options.cache_file = argument_count > 6 && wanted != NO_CACHE ? arguments[6] : NULL;
+    options.cache = wanted == NO_CACHE ? CACHE_NONE : options.cache_file ? CACHE_FILE : CACHE_OBJECT;
 
     context_create_instance(&context, &options);
     context_create_device(&context, &options);
@@ -208,10 +168,7 @@ int main(int argument_count, char **arguments)
     uint64_t *results = calloc(rounds, sizeof *results), *processor = calloc(rounds, sizeof *processor);
     if (!recipes || !results || !processor || pthread_barrier_init(&barrier, NULL, thread_count + 1))
         die("out of memory");
-    size_t file_size;
-    const char *path = argument_count > 6 && wanted != NO_CACHE ? arguments[6] : NULL;
-    void *file_data = read_file(path, &file_size);
-    create_caches((Caches)wanted, file_size, file_data);
+    create_caches((Caches)wanted);
     if (!misses)
         fill_caches((Caches)wanted);
     /* What starts with the device, or follows from filling, is over then. */
@@ -227,14 +184,14 @@ int main(int argument_count, char **arguments)
         printf("%s%llu", round ? ", " : "", (unsigned long long)processor[round]);
     printf("]}\n");
 
-    for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES && path && !file_data; ++i)
-        must(vkMergePipelineCaches(context.device, caches[0], 1, &caches[i]), "vkMergePipelineCaches");
-    if (path && !file_data)
-        save_cache(path);
-    free(file_data);
-    for (uint32_t i = 0; i < thread_count && wanted != NO_CACHE; ++i)
-        if (i == 0 || wanted == OWN_CACHES)
-            vkDestroyPipelineCache(context.device, caches[i], NULL);
+    bool saves = options.cache_file && !objects.cache_loaded_bytes;
+    for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES; ++i) {
+        if (saves)
+            must(vkMergePipelineCaches(context.device, caches[0], 1, &caches[i]), "vkMergePipelineCaches");
+        vkDestroyPipelineCache(context.device, caches[i], NULL);
+    }
+    if (saves)
+        cache_save(&objects, context.device, options.cache_file);
     objects_destroy(&objects, context.device);
     context_destroy(&context);
     return 0;

@@ -1,5 +1,7 @@
 #include "context.h"
 
+#include "../pipeline_binary.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +18,15 @@ uint64_t now_ns(void)
 
 // ---- Instance --------------------------------------------------------------------------------------------------
 
+bool uses_binaries(const Options *options)
+{
+    return options->source > SOURCE_PLAIN;
+}
+
 static bool needs_features2(const Options *options)
 {
     return options->cache_control || options->features13 || options->kind == KIND_RAY_TRACING ||
-           options->kind == KIND_LIBRARIES;
+           options->kind == KIND_LIBRARIES || uses_binaries(options);
 }
 
 void context_create_instance(Context *context, const Options *options)
@@ -151,6 +158,10 @@ static Extensions choose_extensions(const Context *context, const Options *optio
         require_before(context, &e, VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
         require_before(context, &e, VK_API_VERSION_1_2, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
     }
+    if (uses_binaries(options)) {
+        require(context, &e, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
+        require(context, &e, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
+    }
     return e;
 }
 
@@ -161,6 +172,8 @@ typedef struct {
     VkPhysicalDeviceRayTracingPipelineFeaturesKHR ray_tracing;
     VkPhysicalDeviceAccelerationStructureFeaturesKHR acceleration;
     VkPhysicalDeviceBufferDeviceAddressFeatures addresses;
+    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5;
+    VkPhysicalDevicePipelineBinaryFeaturesKHR binaries;
     VkPhysicalDeviceFeatures2 features2;
 } Features;
 
@@ -188,6 +201,10 @@ static void chain_features(const Options *options, Features *f)
         chain(f, &f->ray_tracing, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR);
         chain(f, &f->acceleration, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ACCELERATION_STRUCTURE_FEATURES_KHR);
         chain(f, &f->addresses, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
+    }
+    if (uses_binaries(options)) {
+        chain(f, &f->maintenance5, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR);
+        chain(f, &f->binaries, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR);
     }
 }
 
@@ -230,6 +247,10 @@ static void choose_features(const Context *context, const Options *options, Feat
         wanted(context, rays, have.acceleration.accelerationStructure, "accelerationStructure");
     enabled->addresses.bufferDeviceAddress =
         wanted(context, rays, have.addresses.bufferDeviceAddress, "bufferDeviceAddress");
+    enabled->maintenance5.maintenance5 =
+        wanted(context, uses_binaries(options), have.maintenance5.maintenance5, "maintenance5");
+    enabled->binaries.pipelineBinaries =
+        wanted(context, uses_binaries(options), have.binaries.pipelineBinaries, "pipelineBinaries");
 }
 
 // ---- Device ----------------------------------------------------------------------------------------------------
@@ -274,8 +295,12 @@ void context_create_device(Context *context, const Options *options)
         .enabledExtensionCount = extensions.count,
         .ppEnabledExtensionNames = extensions.names,
     };
-    if (context->extend_device)
-        context->extend_device(context->extend_data, &info);
+    const VkDevicePipelineBinaryInternalCacheControlKHR no_cache = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR,
+        .pNext = info.pNext,
+        .disableInternalCache = VK_TRUE};
+    if (uses_binaries(options) && options->disable_internal_cache)
+        info.pNext = &no_cache;
     uint64_t start = now_ns();
     VkResult result = vkCreateDevice(context->physical, &info, NULL, &context->device);
     context->create_device_ns = now_ns() - start;

@@ -21,10 +21,10 @@ typedef struct {
     PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     uint64_t create_instance_ns;
     uint64_t create_device_ns;
-    // For programs built on this one: changes what the device is created with.
-    void (*extend_device)(void *data, VkDeviceCreateInfo *info);
-    void *extend_data;
 } Context;
+
+// Whether the device has VK_KHR_pipeline_binary.
+bool uses_binaries(const Options *options);
 
 void context_create_instance(Context *context, const Options *options);
 void context_create_device(Context *context, const Options *options);

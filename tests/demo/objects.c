@@ -200,7 +200,7 @@ static void *read_file(const char *path, size_t *bytes)
     return data;
 }
 
-static void create_cache(Objects *objects, VkDevice device, const Options *options)
+void create_cache(Objects *objects, VkDevice device, const Options *options)
 {
     if (options->cache == CACHE_NONE)
         return;

@@ -24,6 +24,8 @@ typedef struct {
 
 uint32_t pass_colors(Pass pass);
 
+// Of the command line; replaces what was there.
+void create_cache(Objects *objects, VkDevice device, const Options *options);
 void objects_create(Objects *objects, const Context *context, const Options *options);
 void objects_destroy(Objects *objects, VkDevice device);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,16 @@ static const char usage[] =
     "                            set the flag of that name; both turn --cache-control on\n"
     "  --derivatives             make pipelines derivatives of earlier ones\n"
     "\n"
+    "With VK_KHR_pipeline_binary, for which --batch and --threads are 1 and --api 1.3:\n"
+    "  --source plain|capture|internal|create|unused\n"
+    "                            where binaries come from: nowhere, the extension is not used; CAPTURE_DATA; the\n"
+    "                            internal cache, then CAPTURE_DATA; the internal cache after a plain creation;\n"
+    "                            nowhere, the extension is enabled\n"
+    "  --archive FILE            the program's own file of them, read in the beginning and written in the end\n"
+    "  --any-global-key          use binaries of another global key, too, which no driver has to bear\n"
+    "  --no-modules              create from binaries without shader modules\n"
+    "  --disable-internal-cache  VkDevicePipelineBinaryInternalCacheControlKHR\n"
+    "\n"
     "Instance, device and process:\n"
     "  --api 1.0|1.1|1.2|1.3     apiVersion to ask for (default 1.1)\n"
     "  --features13              chain VkPhysicalDeviceVulkan13Features (needs --api 1.3); its\n"
@@ -48,6 +59,8 @@ static const char usage[] =
     "  --exit return|exit|_exit|abort\n"
     "                            the same, ended in this way\n"
     "  --json                    print one JSON object\n"
+    "  --memory                  with the process's bytes of memory: resident at most up to the last creation, and\n"
+    "                            resident and of no file a second later\n"
     "\n"
     "Exit status: 0 when every pipeline was created (or was refused as its flags asked for),\n"
     "1 on a failure, 2 on a wrong command line.\n";
@@ -63,182 +76,114 @@ void die(const char *format, ...)
     exit(1);
 }
 
-static _Noreturn void wrong(const char *option, const char *value)
+// ---- The table ---------------------------------------------------------------------------------------------------
+
+typedef enum { NUMBER, SEED, TEXT, CHOICE, SET, FLAG } Type;
+
+static const char *const apis[] = {"1.0", "1.1", "1.2", "1.3", NULL};
+static const char *const exits[] = {"destroy", "return", "exit", "_exit", "abort", NULL};
+static const char *const forks[] = {"none", "exit", "_exit", "create", NULL};
+static const char *const sources[] = {"", "plain", "capture", "internal", "create", "unused", NULL};
+
+static const struct {
+    const char *name;
+    int argument;
+    Type type;
+    size_t field;
+    uint32_t least, most; // NUMBER; SET and an optional argument that is not there: least
+    const char *const *choices;
+} table[] = {
+#define AT(field) offsetof(Options, field)
+    {"count", required_argument, NUMBER, AT(count), 1, 100000, NULL},
+    {"compute", no_argument, SET, AT(kind), KIND_COMPUTE, 0, NULL},
+    {"graphics", no_argument, SET, AT(kind), KIND_GRAPHICS, 0, NULL},
+    {"ray-tracing", no_argument, SET, AT(kind), KIND_RAY_TRACING, 0, NULL},
+    {"gpl", no_argument, SET, AT(kind), KIND_LIBRARIES, 0, NULL},
+    {"seed", required_argument, SEED, AT(seed), 0, 0, NULL},
+    {"batch", required_argument, NUMBER, AT(batch), 1, 4096, NULL},
+    {"deferred", required_argument, NUMBER, AT(deferred), 1, 256, NULL},
+    {"threads", required_argument, NUMBER, AT(threads), 1, 256, NULL},
+    {"cache", required_argument, TEXT, AT(cache_file), 0, 0, NULL},
+    {"cache-save", required_argument, TEXT, AT(cache_save), 0, 0, NULL},
+    {"feedback", no_argument, FLAG, AT(feedback), 0, 0, NULL},
+    {"fail-on-compile-required", no_argument, FLAG, AT(fail_on_compile_required), 0, 0, NULL},
+    {"early-return", no_argument, FLAG, AT(early_return), 0, 0, NULL},
+    {"derivatives", no_argument, FLAG, AT(derivatives), 0, 0, NULL},
+    {"source", required_argument, CHOICE, AT(source), 0, 0, sources},
+    {"archive", required_argument, TEXT, AT(archive), 0, 0, NULL},
+    {"any-global-key", no_argument, FLAG, AT(any_global_key), 0, 0, NULL},
+    {"no-modules", no_argument, FLAG, AT(no_modules), 0, 0, NULL},
+    {"disable-internal-cache", no_argument, FLAG, AT(disable_internal_cache), 0, 0, NULL},
+    {"api", required_argument, CHOICE, AT(api), 0, 0, apis},
+    {"features13", no_argument, FLAG, AT(features13), 0, 0, NULL},
+    {"cache-control", no_argument, FLAG, AT(cache_control), 0, 0, NULL},
+    {"device", required_argument, TEXT, AT(device), 0, 0, NULL},
+    {"repeat-instances", required_argument, NUMBER, AT(repeat_instances), 0, 100000, NULL},
+    {"fork", optional_argument, CHOICE, AT(fork_mode), FORK_EXIT, 0, forks},
+    {"no-destroy", no_argument, SET, AT(exit_mode), EXIT_RETURN, 0, NULL},
+    {"exit", required_argument, CHOICE, AT(exit_mode), 0, 0, exits},
+    {"json", no_argument, FLAG, AT(json), 0, 0, NULL},
+    {"memory", no_argument, FLAG, AT(memory), 0, 0, NULL},
+#undef AT
+};
+enum { TABLE_SIZE = sizeof table / sizeof *table };
+
+static _Noreturn void wrong(int row, const char *value)
 {
-    fprintf(stderr, "pipelines: wrong value '%s' for --%s (see --help)\n", value, option);
+    fprintf(stderr, "pipelines: wrong value '%s' for --%s (see --help)\n", value, table[row].name);
     exit(2);
 }
 
-static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
+static uint64_t number(int row, const char *text, uint64_t least, uint64_t most)
 {
     char *end;
     errno = 0;
     uint64_t value = strtoull(text, &end, 10);
     if (errno || end == text || *end || text[0] == '-' || value < least || value > most)
-        wrong(option, text);
+        wrong(row, text);
     return value;
 }
 
-// The position of `text` in the list, which ends with NULL.
-static int choice(const char *option, const char *text, const char *const *names)
+static uint32_t choice(int row, const char *text)
 {
-    for (int i = 0; names[i]; ++i)
-        if (strcmp(text, names[i]) == 0)
+    for (uint32_t i = 0; table[row].choices[i]; ++i)
+        if (strcmp(text, table[row].choices[i]) == 0)
             return i;
-    wrong(option, text);
+    wrong(row, text);
 }
 
-static void parse_cache(Options *options, const char *text)
+static void apply(Options *options, int row, const char *value)
 {
-    options->cache = strcmp(text, "none") == 0 ? CACHE_NONE : strcmp(text, "object") == 0 ? CACHE_OBJECT : CACHE_FILE;
-    options->cache_file = options->cache == CACHE_FILE ? text : NULL;
-}
-
-enum {
-    OPT_COUNT = 256,
-    OPT_COMPUTE,
-    OPT_GRAPHICS,
-    OPT_RAYS,
-    OPT_GPL,
-    OPT_SEED,
-    OPT_BATCH,
-    OPT_DEFERRED,
-    OPT_THREADS,
-    OPT_CACHE,
-    OPT_SAVE,
-    OPT_FEEDBACK,
-    OPT_FAIL,
-    OPT_EARLY,
-    OPT_DERIVATIVES,
-    OPT_API,
-    OPT_FEATURES13,
-    OPT_CONTROL,
-    OPT_DEVICE,
-    OPT_REPEAT,
-    OPT_FORK,
-    OPT_KEEP,
-    OPT_EXIT,
-    OPT_JSON,
-    OPT_HELP
-};
-
-static const struct option long_options[] = {
-    {"count", required_argument, NULL, OPT_COUNT},
-    {"compute", no_argument, NULL, OPT_COMPUTE},
-    {"graphics", no_argument, NULL, OPT_GRAPHICS},
-    {"ray-tracing", no_argument, NULL, OPT_RAYS},
-    {"gpl", no_argument, NULL, OPT_GPL},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"batch", required_argument, NULL, OPT_BATCH},
-    {"deferred", required_argument, NULL, OPT_DEFERRED},
-    {"threads", required_argument, NULL, OPT_THREADS},
-    {"cache", required_argument, NULL, OPT_CACHE},
-    {"cache-save", required_argument, NULL, OPT_SAVE},
-    {"feedback", no_argument, NULL, OPT_FEEDBACK},
-    {"fail-on-compile-required", no_argument, NULL, OPT_FAIL},
-    {"early-return", no_argument, NULL, OPT_EARLY},
-    {"derivatives", no_argument, NULL, OPT_DERIVATIVES},
-    {"api", required_argument, NULL, OPT_API},
-    {"features13", no_argument, NULL, OPT_FEATURES13},
-    {"cache-control", no_argument, NULL, OPT_CONTROL},
-    {"device", required_argument, NULL, OPT_DEVICE},
-    {"repeat-instances", required_argument, NULL, OPT_REPEAT},
-    {"fork", optional_argument, NULL, OPT_FORK},
-    {"no-destroy", no_argument, NULL, OPT_KEEP},
-    {"exit", required_argument, NULL, OPT_EXIT},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-static void apply(Options *o, int option, const char *value)
-{
-    static const char *const apis[] = {"1.0", "1.1", "1.2", "1.3", NULL};
-    static const char *const exits[] = {"destroy", "return", "exit", "_exit", "abort", NULL};
-    static const char *const forks[] = {"none", "exit", "_exit", "create", NULL};
-    switch (option) {
-    case OPT_COUNT:
-        o->count = (uint32_t)number("count", value, 1, 100000);
+    void *field = (char *)options + table[row].field;
+    uint32_t word = table[row].least; // of numbers and of enumerations
+    switch (table[row].type) {
+    case SEED:
+        options->seed = number(row, value, 0, UINT64_MAX);
+        return;
+    case TEXT:
+        memcpy(field, &value, sizeof value);
+        return;
+    case FLAG:
+        *(bool *)field = true;
+        return;
+    case NUMBER:
+        word = (uint32_t)number(row, value, table[row].least, table[row].most);
         break;
-    case OPT_COMPUTE:
-        o->kind = KIND_COMPUTE;
+    case CHOICE:
+        word = value ? choice(row, value) : word;
         break;
-    case OPT_GRAPHICS:
-        o->kind = KIND_GRAPHICS;
+    case SET:
         break;
-    case OPT_RAYS:
-        o->kind = KIND_RAY_TRACING;
-        break;
-    case OPT_GPL:
-        o->kind = KIND_LIBRARIES;
-        break;
-    case OPT_SEED:
-        o->seed = number("seed", value, 0, UINT64_MAX);
-        break;
-    case OPT_BATCH:
-        o->batch = (uint32_t)number("batch", value, 1, 4096);
-        break;
-    case OPT_DEFERRED:
-        o->deferred = (uint32_t)number("deferred", value, 1, 256);
-        break;
-    case OPT_THREADS:
-        o->threads = (uint32_t)number("threads", value, 1, 256);
-        break;
-    case OPT_CACHE:
-        parse_cache(o, value);
-        break;
-    case OPT_SAVE:
-        o->cache_save = value;
-        break;
-    case OPT_FEEDBACK:
-        o->feedback = true;
-        break;
-    case OPT_FAIL:
-        o->fail_on_compile_required = true;
-        break;
-    case OPT_EARLY:
-        o->early_return = true;
-        break;
-    case OPT_DERIVATIVES:
-        o->derivatives = true;
-        break;
-    case OPT_API:
-        o->api = VK_MAKE_API_VERSION(0, 1, choice("api", value, apis), 0);
-        break;
-    case OPT_FEATURES13:
-        o->features13 = true;
-        break;
-    case OPT_CONTROL:
-        o->cache_control = true;
-        break;
-    case OPT_DEVICE:
-        o->device = value;
-        break;
-    case OPT_REPEAT:
-        o->repeat_instances = (uint32_t)number("repeat-instances", value, 0, 100000);
-        break;
-    case OPT_FORK:
-        o->fork_mode = value ? (ForkMode)choice("fork", value, forks) : FORK_EXIT;
-        break;
-    case OPT_KEEP:
-        o->exit_mode = EXIT_RETURN;
-        break;
-    case OPT_EXIT:
-        o->exit_mode = (ExitMode)choice("exit", value, exits);
-        break;
-    case OPT_JSON:
-        o->json = true;
-        break;
-    case OPT_HELP:
-        fputs(usage, stdout);
-        exit(0);
-    default:
-        exit(2); // getopt_long has said what is wrong
     }
+    memcpy(field, &word, sizeof word);
 }
 
 static void check(Options *o)
 {
+    if (o->cache_file)
+        o->cache = strcmp(o->cache_file, "none") == 0     ? CACHE_NONE
+                   : strcmp(o->cache_file, "object") == 0 ? CACHE_OBJECT
+                                                          : CACHE_FILE;
     if (o->fail_on_compile_required || o->early_return)
         o->cache_control = true; // VUID-VkGraphicsPipelineCreateInfo-pipelineCreationCacheControl-02878
     if (o->features13 && o->api < VK_API_VERSION_1_3)
@@ -253,19 +198,33 @@ static void check(Options *o)
         die("--derivatives does not go with --gpl");
     if (o->cache_save && o->cache == CACHE_NONE)
         die("--cache-save needs --cache object or --cache FILE");
+    if (o->source && (o->batch > 1 || o->threads > 1 || o->deferred || o->api < VK_API_VERSION_1_3))
+        die("--source does not go with --batch, --threads or --deferred, and needs --api 1.3");
     if (o->threads > o->count)
         o->threads = o->count;
 }
 
 Options options_parse(int argc, char **argv)
 {
-    Options options = {.count = 400, .batch = 1, .threads = 1, .seed = 1, .api = VK_API_VERSION_1_1};
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;)
-        apply(&options, option, optarg);
+    enum { HELP = TABLE_SIZE };
+    struct option names[TABLE_SIZE + 2] = {[HELP] = {"help", no_argument, NULL, HELP}};
+    Options options = {.count = 400, .batch = 1, .threads = 1, .seed = 1, .api = 1};
+    for (int i = 0; i < TABLE_SIZE; ++i)
+        names[i] = (struct option){table[i].name, table[i].argument, NULL, i};
+    for (int row; (row = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+        if (row == '?')
+            exit(2); // getopt_long has said what is wrong
+        if (row == HELP) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        apply(&options, row, optarg);
+    }
     if (optind < argc) {
         fprintf(stderr, "pipelines: unexpected argument '%s' (see --help)\n", argv[optind]);
         exit(2);
     }
+    options.api = VK_MAKE_API_VERSION(0, 1, options.api, 0);
     check(&options);
     return options;
 }

@@ -8,6 +8,15 @@
 typedef enum { KIND_MIXED, KIND_COMPUTE, KIND_GRAPHICS, KIND_RAY_TRACING, KIND_LIBRARIES } Kind;
 typedef enum { CACHE_NONE, CACHE_OBJECT, CACHE_FILE } CacheMode;
 typedef enum { EXIT_DESTROY, EXIT_RETURN, EXIT_EXIT, EXIT_UNDERSCORE, EXIT_ABORT } ExitMode;
+// Where the program's pipeline binaries come from.
+typedef enum {
+    SOURCE_NONE, // not asked for
+    SOURCE_PLAIN,
+    SOURCE_CAPTURE,
+    SOURCE_INTERNAL,
+    SOURCE_CREATE,
+    SOURCE_UNUSED,
+} Source;
 typedef enum { FORK_NONE, FORK_EXIT, FORK_UNDERSCORE, FORK_CREATE } ForkMode;
 
 typedef struct {
@@ -18,8 +27,11 @@ typedef struct {
     uint32_t deferred; // threads that join a deferred operation; 0: none is used
     uint64_t seed;
     CacheMode cache;
-    const char *cache_file;
+    const char *cache_file; // with CACHE_FILE
     const char *cache_save;
+    Source source;
+    const char *archive;
+    bool any_global_key, no_modules, disable_internal_cache;
     bool feedback;
     bool fail_on_compile_required;
     bool early_return;
@@ -31,7 +43,7 @@ typedef struct {
     ExitMode exit_mode;
     ForkMode fork_mode;
     uint32_t repeat_instances;
-    bool json;
+    bool json, memory;
 } Options;
 
 // Exits with status 0 for --help and 2 for a wrong command line.

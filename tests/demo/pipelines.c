@@ -1,6 +1,7 @@
 // An ordinary Vulkan program that creates pipelines and does nothing with them. It needs neither memory nor a queue
 // that works, and it knows of no layer: what happens to its pipelines is between the loader, the layers and the driver.
 
+#include "binaries.h"
 #include "context.h"
 #include "objects.h"
 #include "options.h"
@@ -78,14 +79,18 @@ int main(int argc, char **argv)
     Objects objects;
     objects_create(&objects, &context, &options);
     Report report = {.context = &context, .objects = &objects, .options = &options};
-    Tally tally = run(&context, &objects, &options);
+    Binaries *binaries = uses_binaries(&options) ? binaries_open(&context, &options) : NULL;
+    Tally tally = run(&context, &objects, &options, binaries);
     report.tally = &tally;
+    report.binaries = binaries;
     report.cache_bytes = cache_size(&objects, context.device);
-    if (options.cache_save && !is_child)
-        cache_save(&objects, context.device, options.cache_save);
+    if (binaries)
+        binaries_save(binaries);
     int ended = child_result(child);
     if (!is_child)
         report_print(&report);
+    if (options.cache_save && !is_child)
+        cache_save(&objects, context.device, options.cache_save);
 
     int status = tally.failed > 0 || ended != 0;
     if (tally.failed > 0)
@@ -97,6 +102,7 @@ int main(int argc, char **argv)
         return status;
     }
     tally_destroy(&tally, context.device);
+    binaries_close(binaries);
     objects_destroy(&objects, context.device);
     context_destroy(&context);
     return status;

@@ -1,8 +1,12 @@
 #include "report.h"
 
+#include "binaries.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct {
     double median, mean, p99;
@@ -56,6 +60,30 @@ static void print_text(const char *text)
     putchar('"');
 }
 
+// Bytes that a file of /proc gives for a key in KiB.
+static unsigned long long bytes_of(const char *path, const char *key)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, strlen(key)))
+            kib = strtoull(line + strlen(key), NULL, 10);
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+// Whatever works beside the program ends within the second.
+static void print_memory(void)
+{
+    static const char status[] = "/proc/self/status";
+    printf(", \"peak\": %llu", bytes_of(status, "VmHWM:"));
+    sleep(1);
+    printf(", \"resident\": %llu, \"anonymous\": %llu", bytes_of(status, "VmRSS:"),
+           bytes_of("/proc/self/smaps_rollup", "Anonymous:"));
+}
+
 static void print_json(const Report *r, Times times)
 {
     const Tally *t = r->tally;
@@ -84,7 +112,12 @@ static void print_json(const Report *r, Times times)
         printf(i ? ", " : "");
         print_result(t->results[i]);
     }
-    printf("]}\n");
+    printf("]");
+    if (r->options->memory)
+        print_memory();
+    if (r->binaries)
+        binaries_print(r->binaries);
+    printf("}\n");
 }
 
 static void print_line(const Report *r, Times times)

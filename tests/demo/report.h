@@ -10,6 +10,7 @@ typedef struct {
     const Options *options;
     Tally *tally; // its samples get sorted
     size_t cache_bytes;
+    const Binaries *binaries; // NULL: it uses none
 } Report;
 
 void report_print(const Report *report);

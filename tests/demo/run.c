@@ -1,14 +1,12 @@
 #include "run.h"
 
-#include "recipes.h"
+#include "binaries.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef enum { CALL_COMPUTE, CALL_GRAPHICS, CALL_RAYS, CALL_KINDS } Call;
 
 // The create infos that wait for the next call of one kind.
 typedef struct {
@@ -26,7 +24,11 @@ typedef struct {
     uint32_t begin, end;
     Batch batches[CALL_KINDS];
     Tally tally;
+    Binaries *binaries; // NULL: it uses none
 } Worker;
+
+static const size_t info_sizes[CALL_KINDS] = {sizeof(VkComputePipelineCreateInfo), sizeof(VkGraphicsPipelineCreateInfo),
+                                              sizeof(VkRayTracingPipelineCreateInfoKHR)};
 
 static void *allocate(size_t count, size_t size)
 {
@@ -106,38 +108,35 @@ static Base base_of(const Options *options, const Batch *batch, uint32_t i)
     return base;
 }
 
-static VkResult call_compute(Worker *worker, Batch *batch, uint64_t *ns)
+void *info_of(Recipe *recipe, Call kind)
 {
-    VkComputePipelineCreateInfo *infos = batch->infos;
-    for (uint32_t i = 0; i < batch->count; ++i) {
-        Base base = base_of(worker->options, batch, i);
-        infos[i] = batch->recipes[i].compute;
-        infos[i].flags |= base.flags;
-        infos[i].basePipelineHandle = base.handle;
-        infos[i].basePipelineIndex = base.index;
-    }
-    uint64_t start = now_ns();
-    VkResult result = vkCreateComputePipelines(worker->context->device, worker->kitchen.objects->cache, batch->count,
-                                               infos, NULL, batch->handles);
-    *ns = now_ns() - start;
-    return result;
+    return kind == CALL_COMPUTE    ? (void *)&recipe->compute
+           : kind == CALL_GRAPHICS ? (void *)&recipe->graphics
+                                   : &recipe->rays;
 }
 
-static VkResult call_graphics(Worker *worker, Batch *batch, uint64_t *ns)
+static void set_base(void *info, Call kind, Base base)
 {
-    VkGraphicsPipelineCreateInfo *infos = batch->infos;
-    for (uint32_t i = 0; i < batch->count; ++i) {
-        Base base = base_of(worker->options, batch, i);
-        infos[i] = batch->recipes[i].graphics;
-        infos[i].flags |= base.flags;
-        infos[i].basePipelineHandle = base.handle;
-        infos[i].basePipelineIndex = base.index;
-    }
-    uint64_t start = now_ns();
-    VkResult result = vkCreateGraphicsPipelines(worker->context->device, worker->kitchen.objects->cache, batch->count,
-                                                infos, NULL, batch->handles);
-    *ns = now_ns() - start;
-    return result;
+#define SET_BASE(type)                                                                                                 \
+    (((type *)info)->flags |= base.flags, ((type *)info)->basePipelineHandle = base.handle,                            \
+     ((type *)info)->basePipelineIndex = base.index)
+    if (kind == CALL_COMPUTE)
+        SET_BASE(VkComputePipelineCreateInfo);
+    else if (kind == CALL_GRAPHICS)
+        SET_BASE(VkGraphicsPipelineCreateInfo);
+    else
+        SET_BASE(VkRayTracingPipelineCreateInfoKHR);
+#undef SET_BASE
+}
+
+VkResult create(const Context *context, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
+                uint32_t count, const void *infos, VkPipeline *handles)
+{
+    if (kind == CALL_COMPUTE)
+        return vkCreateComputePipelines(context->device, cache, count, infos, NULL, handles);
+    if (kind == CALL_GRAPHICS)
+        return vkCreateGraphicsPipelines(context->device, cache, count, infos, NULL, handles);
+    return context->create_ray_tracing_pipelines(context->device, operation, cache, count, infos, NULL, handles);
 }
 
 typedef struct {
@@ -168,21 +167,15 @@ static VkResult join_all(const Context *context, const Options *options, VkDefer
     return context->get_deferred_operation_result(context->device, operation);
 }
 
-static VkResult create_rays(const Worker *worker, const Batch *batch, VkDeferredOperationKHR operation)
-{
-    return worker->context->create_ray_tracing_pipelines(worker->context->device, operation,
-                                                         worker->kitchen.objects->cache, batch->count, batch->infos,
-                                                         NULL, batch->handles);
-}
-
-static VkResult create_rays_deferred(const Worker *worker, const Batch *batch)
+static VkResult create_deferred(const Worker *worker, const Batch *batch)
 {
     const Context *context = worker->context;
     VkDeferredOperationKHR operation;
     VkResult result = context->create_deferred_operation(context->device, NULL, &operation);
     if (result != VK_SUCCESS)
         die("vkCreateDeferredOperationKHR: VkResult %d", result);
-    result = create_rays(worker, batch, operation);
+    result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
+                    batch->handles);
     if (result == VK_OPERATION_DEFERRED_KHR)
         result = join_all(context, worker->options, operation);
     else if (result == VK_OPERATION_NOT_DEFERRED_KHR)
@@ -191,37 +184,33 @@ static VkResult create_rays_deferred(const Worker *worker, const Batch *batch)
     return result;
 }
 
-static VkResult call_rays(Worker *worker, Batch *batch, uint64_t *ns)
+static VkResult call(Worker *worker, Call kind, Batch *batch)
 {
-    VkRayTracingPipelineCreateInfoKHR *infos = batch->infos;
-    for (uint32_t i = 0; i < batch->count; ++i) {
-        Base base = base_of(worker->options, batch, i);
-        infos[i] = batch->recipes[i].rays;
-        infos[i].flags |= base.flags;
-        infos[i].basePipelineHandle = base.handle;
-        infos[i].basePipelineIndex = base.index;
-    }
-    uint64_t start = now_ns();
-    VkResult result =
-        worker->options->deferred ? create_rays_deferred(worker, batch) : create_rays(worker, batch, VK_NULL_HANDLE);
-    *ns = now_ns() - start;
-    return result;
+    if (worker->binaries)
+        return binaries_create(worker->binaries, batch->recipes, kind, batch->handles);
+    if (worker->options->deferred)
+        return create_deferred(worker, batch);
+    return create(worker->context, worker->kitchen.objects->cache, kind, VK_NULL_HANDLE, batch->count, batch->infos,
+                  batch->handles);
 }
 
 // Does the call for everything in the batch; the handles stay readable until the next recipe comes in.
 static void flush(Worker *worker, Call kind)
 {
-    static VkResult (*const calls[CALL_KINDS])(Worker *, Batch *, uint64_t *) = {call_compute, call_graphics,
-                                                                                 call_rays};
     // A create call has to write every handle; one that it leaves out counts as a failure.
     static const VkPipeline unwritten = (VkPipeline)(uintptr_t)0x5a5a5a5a5a5a5a5au;
     Batch *batch = &worker->batches[kind];
     if (batch->count == 0)
         return;
-    for (uint32_t i = 0; i < batch->count; ++i)
+    for (uint32_t i = 0; i < batch->count; ++i) {
+        void *info = (char *)batch->infos + i * info_sizes[kind];
+        memcpy(info, info_of(&batch->recipes[i], kind), info_sizes[kind]);
+        set_base(info, kind, base_of(worker->options, batch, i));
         batch->handles[i] = unwritten;
-    uint64_t ns = 0;
-    VkResult result = calls[kind](worker, batch, &ns);
+    }
+    uint64_t start = now_ns();
+    VkResult result = call(worker, kind, batch);
+    uint64_t ns = now_ns() - start;
     for (uint32_t i = 0; i < batch->count; ++i)
         if (batch->handles[i] == unwritten)
             batch->handles[i] = VK_NULL_HANDLE;
@@ -309,9 +298,6 @@ static uint64_t most_pipelines(const Options *options, uint32_t count)
 static void worker_create(Worker *worker, const Context *context, const Objects *objects, const Options *options,
                           uint32_t number)
 {
-    static const size_t info_sizes[CALL_KINDS] = {sizeof(VkComputePipelineCreateInfo),
-                                                  sizeof(VkGraphicsPipelineCreateInfo),
-                                                  sizeof(VkRayTracingPipelineCreateInfoKHR)};
     uint32_t slots = options->batch > LIBRARY_PARTS ? options->batch : LIBRARY_PARTS;
     memset(worker, 0, sizeof *worker);
     worker->context = context;
@@ -375,13 +361,14 @@ static void check_count(const Options *options)
         die("there are only %llu distinct pipelines of this kind", (unsigned long long)limits[options->kind]);
 }
 
-Tally run(const Context *context, const Objects *objects, const Options *options)
+Tally run(const Context *context, const Objects *objects, const Options *options, Binaries *binaries)
 {
     check_count(options);
     Worker *workers = allocate(options->threads, sizeof *workers);
     pthread_t *threads = allocate(options->threads, sizeof *threads);
     for (uint32_t i = 0; i < options->threads; ++i)
         worker_create(&workers[i], context, objects, options, i);
+    workers[0].binaries = binaries;
     for (uint32_t i = 1; i < options->threads; ++i)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             die("no more threads");

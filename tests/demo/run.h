@@ -5,6 +5,10 @@
 #include "context.h"
 #include "objects.h"
 #include "options.h"
+#include "recipes.h"
+
+typedef enum { CALL_COMPUTE, CALL_GRAPHICS, CALL_RAYS, CALL_KINDS } Call;
+typedef struct Binaries Binaries;
 
 enum { MAX_RESULTS = 8 };
 
@@ -25,7 +29,12 @@ typedef struct {
     VkPipeline *handles; // `pipelines` of them, VK_NULL_HANDLE where there is none
 } Tally;
 
-Tally run(const Context *context, const Objects *objects, const Options *options);
+// The create info of a recipe.
+void *info_of(Recipe *recipe, Call kind);
+VkResult create(const Context *context, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
+                uint32_t count, const void *infos, VkPipeline *handles);
+
+Tally run(const Context *context, const Objects *objects, const Options *options, Binaries *binaries);
 
 void tally_destroy(Tally *tally, VkDevice device);
 

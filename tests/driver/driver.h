@@ -16,9 +16,8 @@
  *   keys=0               what the keys of all pipelines are made of: nothing of another one is found; process: the same
  *   abi=64               or 32: the size of a word, in all data; no Vulkan property shows it
  *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
- *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
+ *   maintenance5=yes     the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
- *   swapchain=yes        VK_KHR_swapchain on VK_EXT_headless_surface: presents show nothing
  *   executables=no       VK_KHR_pipeline_executable_properties: a pipeline has one executable, and of it two internal
  *                        representations if it was compiled, one if it was found
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
@@ -78,7 +77,6 @@
  *          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:  global
  *          for create-device:  cache-control, binaries (enabled on the device), unanswered (a structure in the chain is
  *                             none that the driver writes features to)
- *          main-thread        the process's first thread makes the call
  * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; /M: every Mth time
  *
  * PYLAYER_TEST_DRIVER_WITNESS names a file that records what the driver returned, for all processes that get its name.
@@ -121,8 +119,7 @@ typedef struct {
     uint32_t vendor_id, device_id, api, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
-    Part cache_control, maintenance5, libraries, binaries, more_pipelines;
-    Part ray_tracing, maintenance8, swapchain, executables;
+    Part cache_control, maintenance5, binaries, more_pipelines, executables;
     bool internal_cache, internal_cache_control, warm, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
@@ -217,8 +214,7 @@ uint32_t script_number(const char *text);
     X(GLOBAL, "global")                                                                                                \
     X(CACHE_CONTROL, "cache-control")                                                                                  \
     X(BINARIES, "binaries")                                                                                            \
-    X(UNANSWERED, "unanswered")                                                                                        \
-    X(MAIN_THREAD, "main-thread")
+    X(UNANSWERED, "unanswered")
 
 #define COMMAND_NUMBER(name, text) DO_##name,
 #define ACTION_NUMBER(name, text) ACT_##name,

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -291,8 +290,6 @@ static bool any_includes(Command command)
 Verdict act(Command command, unsigned traits, const void *bytes, size_t size)
 {
     count_call(command);
-    if (syscall(SYS_gettid) == getpid())
-        traits |= TRAIT_MAIN_THREAD;
     for (size_t i = 0; i < rule_count; i++) {
         Rule *rule = &rules[i];
         if (rule->command != command && !(rule->command == DO_ANY && any_includes(command)))

@@ -36,13 +36,9 @@ static const DeviceSettings defaults = {
     .uuid = {0x7e, 0x57},
     .cache_control = PART_YES,
     .maintenance5 = PART_YES,
-    .libraries = PART_YES,
     .more_pipelines = PART_NO,
     .executables = PART_NO,
     .binaries = PART_YES,
-    .ray_tracing = PART_YES,
-    .maintenance8 = PART_YES,
-    .swapchain = PART_YES,
     .internal_cache = true,
     .internal_cache_control = true,
     .payload = 256,
@@ -91,86 +87,63 @@ static void read_uuid(uint8_t *uuid, const char *value)
     }
 }
 
-static bool read_number_of(DeviceSettings *device, const char *name, const char *value)
-{
-    const struct {
-        const char *name;
-        uint32_t *number;
-    } numbers[] = {
-        {"vendor-id", &device->vendor_id},
-        {"device-id", &device->device_id},
-        {"driver-version", &device->driver_version},
-        {"driver-id", &device->driver_id},
-        {"build", &device->build},
-        {"abi", &device->abi},
-        {"payload", &device->payload},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (strcmp(name, numbers[i].name) == 0) {
-            *numbers[i].number = script_number(value);
-            return true;
-        }
-    return false;
-}
+typedef enum { NUMBER, KEY, API, PART, COMMANDS_TOO, YES, TEXT, UUID } Type;
 
-static bool read_part_of(DeviceSettings *device, const char *name, const char *value)
-{
-    const struct {
-        const char *name;
-        Part *part;
-    } parts[] = {
-        {"cache-control", &device->cache_control},   {"maintenance5", &device->maintenance5},
-        {"maintenance8", &device->maintenance8},     {"libraries", &device->libraries},
-        {"more-pipelines", &device->more_pipelines}, {"swapchain", &device->swapchain},
-        {"ray-tracing", &device->ray_tracing},       {"binaries", &device->binaries},
-        {"executables", &device->executables},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcmp(name, parts[i].name) == 0) {
-            *parts[i].part = read_part(value, parts[i].part == &device->binaries);
-            return true;
-        }
-    return false;
-}
+static const struct {
+    const char *name;
+    Type type;
+    size_t field;
+} table[] = {
+#define AT(field) offsetof(DeviceSettings, field)
+    {"vendor-id", NUMBER, AT(vendor_id)},
+    {"device-id", NUMBER, AT(device_id)},
+    {"driver-version", NUMBER, AT(driver_version)},
+    {"driver-id", NUMBER, AT(driver_id)},
+    {"build", NUMBER, AT(build)},
+    {"abi", NUMBER, AT(abi)},
+    {"payload", NUMBER, AT(payload)},
+    {"global-key", KEY, AT(global_key)},
+    {"api", API, AT(api)},
+    {"cache-control", PART, AT(cache_control)},
+    {"maintenance5", PART, AT(maintenance5)},
+    {"more-pipelines", PART, AT(more_pipelines)},
+    {"executables", PART, AT(executables)},
+    {"binaries", COMMANDS_TOO, AT(binaries)},
+    {"internal-cache", YES, AT(internal_cache)},
+    {"warm", YES, AT(warm)},
+    {"internal-cache-control", YES, AT(internal_cache_control)},
+    {"prefers-internal-cache", YES, AT(prefers_internal_cache)},
+    {"precompiled-internal-cache", YES, AT(precompiled_internal_cache)},
+    {"compressed-binaries", YES, AT(compressed)},
+    {"driver-name", TEXT, AT(driver_name)},
+    {"driver-info", TEXT, AT(driver_info)},
+    {"uuid", UUID, AT(uuid)},
+#undef AT
+};
+_Static_assert(VK_MAX_DRIVER_NAME_SIZE == VK_MAX_DRIVER_INFO_SIZE, "both texts have the same room");
 
-static bool read_flag_of(DeviceSettings *device, const char *name, const char *value)
+static void read_field(void *field, Type type, const char *value)
 {
-    const struct {
-        const char *name;
-        bool *flag;
-    } flags[] = {
-        {"internal-cache", &device->internal_cache},
-        {"warm", &device->warm},
-        {"internal-cache-control", &device->internal_cache_control},
-        {"prefers-internal-cache", &device->prefers_internal_cache},
-        {"precompiled-internal-cache", &device->precompiled_internal_cache},
-        {"compressed-binaries", &device->compressed},
-    };
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (strcmp(name, flags[i].name) == 0) {
-            *flags[i].flag = read_yes(value);
-            return true;
-        }
-    return false;
+    if (type == NUMBER || type == KEY || type == API)
+        *(uint32_t *)field = type == API ? read_api(value) : type == KEY ? read_key(value) : script_number(value);
+    else if (type == PART || type == COMMANDS_TOO)
+        *(Part *)field = read_part(value, type == COMMANDS_TOO);
+    else if (type == YES)
+        *(bool *)field = read_yes(value);
+    else if (type == TEXT)
+        snprintf(field, VK_MAX_DRIVER_NAME_SIZE, "%s", value);
+    else
+        read_uuid(field, value);
 }
 
 static bool read_of(DeviceSettings *device, const char *name, const char *value)
 {
-    if (read_number_of(device, name, value) || read_part_of(device, name, value) || read_flag_of(device, name, value))
-        return true;
-    if (strcmp(name, "global-key") == 0)
-        device->global_key = read_key(value);
-    else if (strcmp(name, "api") == 0)
-        device->api = read_api(value);
-    else if (strcmp(name, "driver-name") == 0)
-        snprintf(device->driver_name, sizeof device->driver_name, "%s", value);
-    else if (strcmp(name, "driver-info") == 0)
-        snprintf(device->driver_info, sizeof device->driver_info, "%s", value);
-    else if (strcmp(name, "uuid") == 0)
-        read_uuid(device->uuid, value);
-    else
-        return false;
-    return true;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(name, table[i].name) == 0) {
+            read_field((char *)device + table[i].field, table[i].type, value);
+            return true;
+        }
+    return false;
 }
 
 static int read_one_of(const char *value, const char *const *names, int name_count)

@@ -48,7 +48,7 @@ search() {
             install mesa-vulkan-drivers glslang-tools mesa-drm-shim
         fi
     fi
-    make -s PACKAGES=build setup programs-demo programs-binaries programs-recipes
+    make -s PACKAGES=build setup programs-demo programs-recipes
     .venv/bin/python -P tests/drivers/search.py "$@"
 }
 

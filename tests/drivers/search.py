@@ -137,7 +137,7 @@ def demo(name: str, *arguments: str | int, **more: Any) -> Way:
 
 
 def binaries(name: str, *arguments: str, **more: Any) -> Way:
-    return Way(name, [APPLICATION, "--count", "8", *arguments], same_values(OF_BINARIES), needs_binaries=True, **more)
+    return Way(name, [*APPLICATION, "--count", "8", *arguments], same_values(OF_BINARIES), needs_binaries=True, **more)
 
 
 def recipes(name: str, *arguments: str, own_cache: bool = False) -> Way:

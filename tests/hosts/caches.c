@@ -3,14 +3,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 VkPipelineCache host_cache;
 
-/* With a file's data, or empty without the file. Says no size: the layer may have refused the data. */
-static void step_load_cache(char **arguments)
+/* With a file's data, or empty without the file. Returns how many bytes those are. */
+static size_t load_cache(const char *path, VkResult *result)
 {
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    FILE *file = fopen(arguments[0], "rb");
+    FILE *file = fopen(path, "rb");
     void *data = NULL;
     if (file) {
         fseek(file, 0, SEEK_END);
@@ -18,26 +19,68 @@ static void step_load_cache(char **arguments)
         rewind(file);
         data = malloc(info.initialDataSize);
         if (!data || fread(data, 1, info.initialDataSize, file) != info.initialDataSize)
-            die("%s cannot be read", arguments[0]);
+            die("%s cannot be read", path);
         fclose(file);
         info.pInitialData = data;
     }
-    say("load-cache %d", vkCreatePipelineCache(host_device, &info, NULL, &host_cache));
+    *result = vkCreatePipelineCache(host_device, &info, NULL, &host_cache);
     free(data);
+    return info.initialDataSize;
 }
 
-static void step_save_cache(char **arguments)
+/* As programs should: into a new file, which then takes the old one's place. */
+static VkResult save_cache(const char *path)
 {
+    char temporary[4200];
     size_t size = 0;
     VkResult result = vkGetPipelineCacheData(host_device, host_cache, &size, NULL);
     void *data = malloc(size);
     if (!result)
         result = vkGetPipelineCacheData(host_device, host_cache, &size, data);
-    FILE *file = fopen(arguments[0], "wb");
-    if (!file || fwrite(data, 1, size, file) != size || fclose(file))
-        die("%s cannot be written", arguments[0]);
-    say("save-cache %d", result);
+    snprintf(temporary, sizeof temporary, "%s.%d", path, getpid());
+    FILE *file = fopen(temporary, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file) || rename(temporary, path))
+        die("%s cannot be written", path);
     free(data);
+    return result;
+}
+
+/* Says no size: the layer may have refused the data. */
+static void step_load_cache(char **arguments)
+{
+    VkResult result;
+    load_cache(arguments[0], &result);
+    say("load-cache %d", result);
+}
+
+static void step_save_cache(char **arguments)
+{
+    say("save-cache %d", save_cache(arguments[0]));
+}
+
+/* caches DIRECTORY COUNT TURNS: loads so many caches, one after the other, creates another pipeline in each, and saves it.
+ * A file's next turn may find what another process saved. Says how many were loaded, and how many of those were empty at
+ * once. */
+static void step_caches(char **arguments)
+{
+    enum { EMPTY_BYTES = 64 };
+    unsigned count = (unsigned)atoi(arguments[1]), loaded = 0, emptied = 0;
+    for (unsigned i = 0; i < count * (unsigned)atoi(arguments[2]); i++) {
+        char name[4100];
+        size_t found = 0;
+        VkResult result;
+        snprintf(name, sizeof name, "%s/%u.cache", arguments[0], i % count);
+        size_t size = load_cache(name, &result);
+        if (result || vkGetPipelineCacheData(host_device, host_cache, &found, NULL))
+            die("no cache of %s", name);
+        loaded += size > 0;
+        emptied += size > 0 && found <= EMPTY_BYTES;
+        if (host_create_pipelines(i % count, 1) || save_cache(name))
+            die("nothing is saved in %s", name);
+        vkDestroyPipelineCache(host_device, host_cache, NULL);
+    }
+    host_cache = VK_NULL_HANDLE;
+    say("caches %u %u", loaded, emptied);
 }
 
 static char *file_at_exit, *file_in_destructor;
@@ -74,7 +117,11 @@ static void step_destroy_cache(char **unused)
 }
 
 const Step cache_steps[] = {
-    {"load-cache", 1, step_load_cache},       {"save-cache", 1, step_save_cache},
-    {"save-at-exit", 1, step_save_at_exit},   {"save-in-destructor", 1, step_save_in_destructor},
-    {"destroy-cache", 0, step_destroy_cache}, {0},
+    {"load-cache", 1, step_load_cache},
+    {"save-cache", 1, step_save_cache},
+    {"save-at-exit", 1, step_save_at_exit},
+    {"save-in-destructor", 1, step_save_in_destructor},
+    {"destroy-cache", 0, step_destroy_cache},
+    {"caches", 3, step_caches},
+    {0},
 };

@@ -1,5 +1,6 @@
 /* loaders.c - the Vulkan loader opened by hand, several times and more than one of it; steps inside of dlopen. */
 #define _GNU_SOURCE
+#define VK_NO_PROTOTYPES
 #include "host.h"
 
 #include <dlfcn.h>
@@ -7,63 +8,33 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
+#include "../layer/program.h"
+
 typedef struct Opened {
     void *library;
-    PFN_vkGetInstanceProcAddr get;
-    VkInstance instance;
-    VkDevice device;
+    Program program;
 } Opened;
 
-#define GET(opened, name) ((PFN_##name)(opened)->get((opened)->instance, #name))
+static void use_loader(const Opened *opened)
+{
+#define LOAD(name) name = (PFN_##name)dlsym(opened->library, #name);
+    CALLED_FUNCTIONS(LOAD)
+}
 
 static VkResult open_loader(Opened *opened, const char *path)
 {
     *opened = (Opened){.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
     if (!opened->library)
         die("%s", dlerror());
-    opened->get = (PFN_vkGetInstanceProcAddr)dlsym(opened->library, "vkGetInstanceProcAddr");
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    VkResult result = GET(opened, vkCreateInstance)(&info, NULL, &opened->instance);
-    VkPhysicalDevice physical;
-    uint32_t one = 1;
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo device = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    if (result || (result = GET(opened, vkEnumeratePhysicalDevices)(opened->instance, &one, &physical)) < 0)
-        return result;
-    return GET(opened, vkCreateDevice)(physical, &device, NULL, &opened->device);
+    use_loader(opened);
+    return open_program(&opened->program, &(Wanted){0});
 }
 
-static VkResult create_and_close(Opened *opened, uint32_t size)
+static VkResult create_and_close(Opened *opened, unsigned number)
 {
-    PFN_vkGetDeviceProcAddr get = GET(opened, vkGetDeviceProcAddr);
-#define DEVICE(name) ((PFN_##name)get(opened->device, #name))
-    uint32_t code[] = {
-        0x07230203, 0x00010000, 0,          6, 0,  0x00020011, 1, 0x0003000e, 0,          1, 0x0005000f, 5, 4,
-        0x6e69616d, 0,          0x00060010, 4, 17, size,       1, 1,          0x00020013, 2, 0x00030021, 3, 2,
-        0x00050036, 2,          4,          0, 3,  0x000200f8, 5, 0x000100fd, 0x00010038,
-    };
-    VkShaderModuleCreateInfo module = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof code, .pCode = code};
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                                                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                                                  .pName = "main"}};
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = DEVICE(vkCreateShaderModule)(opened->device, &module, NULL, &info.stage.module);
-    if (!result)
-        result = DEVICE(vkCreatePipelineLayout)(opened->device, &layout, NULL, &info.layout);
-    if (!result)
-        result = DEVICE(vkCreateComputePipelines)(opened->device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
-    DEVICE(vkDestroyPipeline)(opened->device, pipeline, NULL);
-    DEVICE(vkDestroyPipelineLayout)(opened->device, info.layout, NULL);
-    DEVICE(vkDestroyShaderModule)(opened->device, info.stage.module, NULL);
-    DEVICE(vkDestroyDevice)(opened->device, NULL);
-    GET(opened, vkDestroyInstance)(opened->instance, NULL);
+    use_loader(opened);
+    VkResult result = use_numbered(&opened->program, VK_NULL_HANDLE, number);
+    close_program(&opened->program);
     dlclose(opened->library);
     return result;
 }

@@ -38,7 +38,7 @@ static void step_instance(char **unused)
 static void make_device(const void *features, const char *const *extensions, uint32_t extension_count)
 {
     Wanted wanted = {.features = features, .extension_count = extension_count, .extensions = extensions};
-    VkResult result = program.physical ? open_device(&program, &wanted) : VK_ERROR_INITIALIZATION_FAILED;
+    VkResult result = open_device(&program, &wanted);
     host_device = program.device;
     say("device %d", result);
 }
@@ -63,6 +63,17 @@ static void step_binary_device(char **unused)
         .pNext = &maintenance,
         .pipelineBinaries = VK_TRUE};
     make_device(&binaries, extensions, sizeof extensions / sizeof *extensions);
+}
+
+/* The steps behind it are about another instance and device, the next ones behind `other` about these again. */
+static void step_other(char **unused)
+{
+    (void)unused;
+    static Program others;
+    Program swapped = program;
+    program = others;
+    others = swapped;
+    host_device = program.device;
 }
 
 static VkResult create_pipeline(unsigned number)
@@ -102,7 +113,7 @@ static void step_destroy_device(char **unused)
 {
     (void)unused;
     vkDestroyDevice(host_device, NULL);
-    host_device = VK_NULL_HANDLE;
+    host_device = program.device = VK_NULL_HANDLE;
     say("device destroyed");
 }
 
@@ -157,6 +168,7 @@ const Step vulkan_steps[] = {
     {"instance", 0, step_instance},
     {"device", 0, step_device},
     {"binary-device", 0, step_binary_device},
+    {"other", 0, step_other},
     {"pipelines", 1, step_pipelines},
     {"again", 1, step_again},
     {"destroy-device", 0, step_destroy_device},

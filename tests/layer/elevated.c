@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#define VK_NO_PROTOTYPES
 #include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
 
 #include "program.h"
 
@@ -35,22 +35,8 @@ static int print_library(struct dl_phdr_info *info, size_t size, void *unused)
     return 0;
 }
 
-static VkResult use(VkDevice device, PFN_vkGetDeviceProcAddr next)
-{
-    PFN_vkCreateComputePipelines create = (PFN_vkCreateComputePipelines)next(device, "vkCreateComputePipelines");
-    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    VkComputePipelineCreateInfo info = compute_info(&(Program){0}, "main");
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = ((PFN_vkCreateShaderModule)next(device, "vkCreateShaderModule"))(device, &shader_info, NULL,
-                                                                                       &info.stage.module);
-    if (result || (result = vkCreatePipelineLayout(device, &layout_info, NULL, &info.layout)))
-        return result;
-    result = create(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
-    ((PFN_vkDestroyPipeline)next(device, "vkDestroyPipeline"))(device, pipeline, NULL);
-    vkDestroyPipelineLayout(device, info.layout, NULL);
-    ((PFN_vkDestroyShaderModule)next(device, "vkDestroyShaderModule"))(device, info.stage.module, NULL);
-    return result;
-}
+static PFN_vkGetInstanceProcAddr get_below;
+static PFN_vkCreateInstance create_below;
 
 /* What comes below the layer: the loader itself, which must not see the layer's links. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance_below(const VkInstanceCreateInfo *info,
@@ -58,14 +44,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance_below(const VkInstanceCrea
 {
     VkInstanceCreateInfo bare = *info;
     bare.pNext = NULL;
-    return vkCreateInstance(&bare, allocator, handle);
+    return create_below(&bare, allocator, handle);
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL next_instance(VkInstance instance, const char *name)
 {
     if (strcmp(name, "vkCreateInstance") == 0)
         return (PFN_vkVoidFunction)create_instance_below;
-    return vkGetInstanceProcAddr(instance, name);
+    return get_below(instance, name);
 }
 
 int main(int count, char **arguments)
@@ -80,44 +66,40 @@ int main(int count, char **arguments)
         fprintf(stderr, "no layer: %s\n", library ? "does not negotiate" : dlerror());
         return 1;
     }
+    void *below = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+#define FROM_LOADER(name) *(void **)&name = dlsym(below, #name);
+    CALLED_FUNCTIONS(FROM_LOADER)
+    *(void **)&get_below = dlsym(below, "vkGetInstanceProcAddr");
+    create_below = vkCreateInstance;
     VkLayerInstanceLink instance_link = {.pfnNextGetInstanceProcAddr = next_instance};
     VkLayerInstanceCreateInfo instance_layer = {.sType = VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO,
                                                 .function = VK_LAYER_LINK_INFO};
     instance_layer.u.pLayerInfo = &instance_link;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo instance_info = {
-        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pNext = &instance_layer, .pApplicationInfo = &application};
-    VkInstance instance;
-    PFN_vkCreateInstance create_instance =
-        (PFN_vkCreateInstance)layer.pfnGetInstanceProcAddr(VK_NULL_HANDLE, "vkCreateInstance");
+    Program program = {0};
     VkPhysicalDevice physical[8];
     uint32_t physical_count = 8;
-    if (create_instance(&instance_info, NULL, &instance) ||
-        vkEnumeratePhysicalDevices(instance, &physical_count, physical) < 0)
+    vkCreateInstance = (PFN_vkCreateInstance)layer.pfnGetInstanceProcAddr(VK_NULL_HANDLE, "vkCreateInstance");
+    if (open_instance(&program, &(Wanted){.instance_chain = &instance_layer}) ||
+        vkEnumeratePhysicalDevices(program.instance, &physical_count, physical) < 0)
         return 2;
-    PFN_vkCreateDevice create_device = (PFN_vkCreateDevice)layer.pfnGetInstanceProcAddr(instance, "vkCreateDevice");
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDevice device = VK_NULL_HANDLE;
-    for (uint32_t i = 0; i < physical_count && !device; i++) {
-        VkLayerDeviceLink device_link = {.pfnNextGetInstanceProcAddr = vkGetInstanceProcAddr,
-                                         .pfnNextGetDeviceProcAddr = vkGetDeviceProcAddr};
+#define FROM_LAYER(name) name = (PFN_##name)layer.pfnGetInstanceProcAddr(program.instance, #name);
+    CALLED_FUNCTIONS(FROM_LAYER)
+    PFN_vkGetDeviceProcAddr get_device = (PFN_vkGetDeviceProcAddr)get_below(program.instance, "vkGetDeviceProcAddr");
+    for (uint32_t i = 0; i < physical_count && !program.device; i++) {
+        VkLayerDeviceLink device_link = {.pfnNextGetInstanceProcAddr = get_below,
+                                         .pfnNextGetDeviceProcAddr = get_device};
         VkLayerDeviceCreateInfo device_layer = {.sType = VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO,
                                                 .function = VK_LAYER_LINK_INFO};
         device_layer.u.pLayerInfo = &device_link;
-        VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                          .pNext = &device_layer,
-                                          .queueCreateInfoCount = 1,
-                                          .pQueueCreateInfos = &queue};
-        if (create_device(physical[i], &device_info, NULL, &device) != VK_SUCCESS)
-            device = VK_NULL_HANDLE;
+        program.physical = physical[i];
+        if (open_device(&program, &(Wanted){.features = &device_layer}))
+            program.device = VK_NULL_HANDLE;
     }
-    if (!device)
+    if (!program.device)
         return 3;
-    VkResult result = use(device, layer.pfnGetDeviceProcAddr);
-    ((PFN_vkDestroyDevice)layer.pfnGetDeviceProcAddr(device, "vkDestroyDevice"))(device, NULL);
-    ((PFN_vkDestroyInstance)layer.pfnGetInstanceProcAddr(instance, "vkDestroyInstance"))(instance, NULL);
+    VkResult result = open_shader(&program);
+    result = result ? result : use_compute(&program, VK_NULL_HANDLE, "main");
+    close_program(&program);
     printf("elevated %lu\nresult %d\n", getauxval(AT_SECURE), result);
     dl_iterate_phdr(print_library, NULL);
     return 0;

@@ -59,12 +59,12 @@ static void check(int result, const char *what)
 
 /* ---- pipelines ---- */
 
-/* The second word of SPIR-V's header says who made it: each number is another shader. */
+/* Each number is another shader. */
 static void create(uint32_t number)
 {
     uint32_t code[sizeof shader_code / sizeof *shader_code];
     memcpy(code, shader_code, sizeof code);
-    code[2] = number;
+    code[GENERATOR_WORD] = number;
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
     Program own = creator;
@@ -216,7 +216,9 @@ static void start(void)
     const char *extension = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
     Wanted wanted = {.api = VK_MAKE_API_VERSION(0, 1, (uint32_t)api, 0),
                      .instance_extension_count = 3,
-                     .instance_extensions = extensions};
+                     .instance_extensions = extensions,
+                     .extension_count = 1,
+                     .extensions = &extension};
     check(open_instance(&program, &wanted), "vkCreateInstance");
     PFN_vkCreateHeadlessSurfaceEXT create_surface =
         (PFN_vkCreateHeadlessSurfaceEXT)vkGetInstanceProcAddr(program.instance, "vkCreateHeadlessSurfaceEXT");
@@ -224,18 +226,10 @@ static void start(void)
     check(create_surface(program.instance, &headless, NULL, &surface), "vkCreateHeadlessSurfaceEXT");
     set_name =
         (PFN_vkSetDebugUtilsObjectNameEXT)vkGetInstanceProcAddr(program.instance, "vkSetDebugUtilsObjectNameEXT");
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue_info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                      .queueCreateInfoCount = 1,
-                                      .pQueueCreateInfos = &queue_info,
-                                      .enabledExtensionCount = 1,
-                                      .ppEnabledExtensionNames = &extension};
-    check(vkCreateDevice(program.physical, &device_info, NULL, &program.device), "vkCreateDevice");
+    check(open_device(&program, &wanted), "vkCreateDevice");
     creator = program;
     if (devices > 1)
-        check(vkCreateDevice(program.physical, &device_info, NULL, &creator.device), "vkCreateDevice");
+        check(open_device(&creator, &wanted), "vkCreateDevice");
     vkGetDeviceQueue(program.device, 0, 0, &queue);
     check(open_shader(&creator), "vkCreatePipelineLayout");
     make_swapchains();

@@ -5,6 +5,16 @@
 #include <string.h>
 #include <vulkan/vulkan.h>
 
+#ifdef VK_NO_PROTOTYPES
+/* A program that loads Vulkan itself sets these. */
+#define CALLED_FUNCTIONS(f)                                                                                            \
+    f(vkCreateInstance) f(vkEnumeratePhysicalDevices) f(vkCreateDevice) f(vkCreateShaderModule)                        \
+        f(vkCreatePipelineLayout) f(vkCreateComputePipelines) f(vkCreatePipelineCache) f(vkDestroyPipeline)            \
+            f(vkDestroyPipelineLayout) f(vkDestroyShaderModule) f(vkDestroyDevice) f(vkDestroyInstance)
+#define DECLARE_FUNCTION(name) static PFN_##name name;
+CALLED_FUNCTIONS(DECLARE_FUNCTION)
+#endif
+
 /* Instance and device. What is zero is left out; of Vulkan, that is 1.1. */
 typedef struct Wanted {
     uint32_t api;
@@ -55,6 +65,8 @@ static inline VkResult open_device(Program *program, const Wanted *wanted)
                                .pQueueCreateInfos = &queue,
                                .enabledExtensionCount = wanted->extension_count,
                                .ppEnabledExtensionNames = wanted->extensions};
+    if (!program->physical)
+        return VK_ERROR_INITIALIZATION_FAILED;
     return vkCreateDevice(program->physical, &info, NULL, &program->device);
 }
 
@@ -121,13 +133,14 @@ static inline VkResult use_compute(const Program *program, VkPipelineCache cache
     return result;
 }
 
-/* The same with a shader of its own for each number below 1024, which is the size of its workgroup. */
-static inline VkResult use_numbered(const Program *program, VkPipelineCache cache, unsigned number)
+enum { GENERATOR_WORD = 2, LOCAL_SIZE_WORD = 23, MOST_LOCAL_SIZE = 1024 };
+
+/* The same with a shader of its own, of which one word is another. The second of SPIR-V's header says who made it. */
+static inline VkResult use_changed(const Program *program, VkPipelineCache cache, unsigned word, uint32_t value)
 {
-    enum { LOCAL_SIZE_WORD = 23, MOST = 1024 };
     uint32_t code[sizeof shader_code / sizeof *shader_code];
     memcpy(code, shader_code, sizeof code);
-    code[LOCAL_SIZE_WORD] = number % MOST + 1;
+    code[word] = value;
     VkShaderModuleCreateInfo info = shader_info;
     info.pCode = code;
     Program own = *program;
@@ -136,6 +149,12 @@ static inline VkResult use_numbered(const Program *program, VkPipelineCache cach
         result = use_compute(&own, cache, "main");
     vkDestroyShaderModule(own.device, own.module, NULL);
     return result;
+}
+
+/* For each number below 1024 another one, which is the size of its workgroup. */
+static inline VkResult use_numbered(const Program *program, VkPipelineCache cache, unsigned number)
+{
+    return use_changed(program, cache, LOCAL_SIZE_WORD, number % MOST_LOCAL_SIZE + 1);
 }
 
 static inline VkResult create_cache(const Program *program, VkPipelineCacheCreateFlags flags, size_t size,

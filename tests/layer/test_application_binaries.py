@@ -191,7 +191,7 @@ def first_archive(scripted: ScriptedDriver, directory: Path, *arguments: str | i
 def test_keys_of_several_contents(world: World, tmp_path: Path) -> None:
     """RADV gives several ray tracing binaries one key. Each content that was read under it passes, and data that is
     none of them is an error."""
-    command = [APPLICATION, "--ray-tracing", "--archive", str(tmp_path / "archive")]
+    command = [*APPLICATION, "--ray-tracing", "--archive", str(tmp_path / "archive")]
     world.run(command)
     archive = Archive.read(tmp_path / "archive")
     contents = archive.contents_of_keys()

@@ -188,7 +188,7 @@ def test_feedback_is_written(radv: World) -> None:
 def test_modules_are_not_needed(radv: World, tmp_path: Path) -> None:
     """RADV crashes on the key of a stage without a shader, so the layer asks for no key of a pipeline that the program
     creates from binaries."""
-    command = [APPLICATION, "--archive", str(tmp_path / "archive")]
+    command = [*APPLICATION, "--archive", str(tmp_path / "archive")]
     radv.run(command)
     assert Run.of(radv.run([*command, "--no-modules"]))["from_archive"] == 12
 

@@ -6,6 +6,7 @@ emptied, so the layer may empty none.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from disk import FailingDisk
-from world import BUILD, World
+from host_steps import END, HOST
+from world import World
 
 from pylayer.store.runs import read_all
 
-PROGRAM = str(BUILD / "tests" / "many_caches")
 PROCESSES = 8
 
 
@@ -34,22 +35,35 @@ def caches(world: World, tmp_path: Path) -> Path:
     return directory
 
 
+def command(caches: Path, count: int, turns: int, program: Path = HOST) -> list[str]:
+    return [str(program), "instance", "device", "caches", str(caches), str(count), str(turns), *END]
+
+
+def outcome(printed: str) -> tuple[int, int]:
+    loaded, emptied = re.findall(r"^caches (\d+) (\d+)$", printed, re.MULTILINE)[0]
+    return int(loaded), int(emptied)
+
+
 def run(world: World, caches: Path, count: int, turns: int = 1, **environment: str | None) -> tuple[int, int]:
     """Returns how many caches the program loaded, and how many of those were empty."""
-    loaded, emptied = world.run([PROGRAM, str(caches), str(count), str(turns)], **environment).stdout.split()
-    return int(loaded), int(emptied)
+    return outcome(world.run(command(caches, count, turns), **environment).stdout)
 
 
 def run_at_once(world: World, caches: Path, count: int, turns: int = 1) -> int:
     """Runs eight processes with the same caches. Returns how many of the caches that they loaded were empty."""
-    command = [PROGRAM, str(caches), str(count), str(turns)]
     processes = [
-        subprocess.Popen(command, env=world.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        subprocess.Popen(
+            command(caches, count, turns),
+            env=world.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         for _ in range(PROCESSES)
     ]
-    output = [process.communicate(timeout=120)[0].split() for process in processes]
+    output = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * PROCESSES
-    return sum(int(emptied) for _, emptied in output)
+    return sum(outcome(printed)[1] for printed in output)
 
 
 def refused(world: World) -> dict[str, int]:
@@ -155,8 +169,8 @@ def after_attestations_went(world: World, caches: Path) -> None:
 
 def by_another_program(world: World, caches: Path) -> None:
     """Loads, uses and saves the caches under another name, under which they have another history."""
-    other = shutil.copy(PROGRAM, caches.parent / "other")
-    assert world.run([str(other), str(caches), "20", "2"]).stdout.split() == ["40", "0"]
+    other = shutil.copy(HOST, caches.parent / "other")
+    assert outcome(world.run(command(caches, 20, 2, other)).stdout) == (40, 0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from disk import FailingDisk
-from host_steps import END, HOST
+from host_steps import END, HOST, two_instances
 from world import BUILD, PACKAGE, ROOT, World
 
 #: Nothing here depends on the driver.
@@ -152,7 +152,7 @@ def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
     environment = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
     for _ in range(2):
         world.demo("--count", 1, **environment)
-        world.run([str(BUILD / "tests" / "two_instances")], **environment)
+        world.run(two_instances(), **environment)
     assert carriers(world) == ["off", "cells", "cells"] * 2
 
 

@@ -92,7 +92,7 @@ def test_another_global_key(scripted: ScriptedDriver, carrier: str, change: int 
     keys = [1, 2, 3] if change is None else [1, 2, 1]
     compiles = []
     for key in keys:
-        scripted.program("binaries", "--source", "unused", "--count", 8, script=f"global-key={key}")
+        scripted.application("--source", "unused", "--count", 8, script=f"global-key={key}")
         compiles.append(scripted.counts["compiles"])
         scripted.verify()
     assert compiles == ([8, 0, 0] if carrier == "auto" else [8, 8, 0])

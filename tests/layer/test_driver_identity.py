@@ -3,7 +3,6 @@ tells them apart. The witness below the layer sees every byte."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,10 +124,9 @@ def test_binaries_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> 
     compiles."""
     file = tmp_path / "archive"
     arguments = ["--archive", file, "--any-global-key", "--count", 4]
-    scripted.program("binaries", *arguments)
+    scripted.application(*arguments)
     good = file.read_bytes()
     for other in OTHERS:
         file.write_bytes(good)
-        process = scripted.program("binaries", *arguments, script=other + STRICT)
-        result = json.loads(process.stdout)
+        result = scripted.application(*arguments, script=other + STRICT)
         assert (result["created"], result["from_archive"], scripted.counts["stale-uses"]) == (4, 0, 0), other

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import recorded_state
-from layer.test_state import DEMO, WAYS, recording
+from layer.test_state import DEMO, RECIPES, WAYS, recording
 from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -15,7 +15,7 @@ NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
 
 def way(name: str) -> list[Path]:
-    return [WAYS[0], ROOT / "tests" / "recipes" / "ways" / f"{name}.recipe"]
+    return [WAYS[0], RECIPES / "ways" / f"{name}.recipe"]
 
 
 #: What creates pipelines.
@@ -36,8 +36,8 @@ COMMANDS: dict[str, list[Path | str]] = {
     "subgroup sizes": [*way("subgroups")],
     "Y'CbCr, immutable samplers, descriptor buffers, push and mutable descriptors": [BUILD / "tests" / "layouts"],
     "ray tracing": [DEMO, "--count", "6", "--ray-tracing"],
-    "ray tracing libraries, captured handles": [BUILD / "tests" / "rays"],
-    "deferred operations": [BUILD / "tests" / "deferred"],
+    "ray tracing libraries, captured handles": [WAYS[0], RECIPES / "rays.recipe"],
+    "deferred operations": [WAYS[0], RECIPES / "deferred.recipe"],
     "captured statistics and representations": [*way("executables")],
     "shader objects beside pipelines": [*way("shader_objects")],
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from host_steps import LEAKS_A_CACHE
 from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
 from world import seen
@@ -55,7 +56,7 @@ def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: s
 
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:
     """The witness reports a program that leaks a pipeline cache."""
-    scripted.program("invalid", layered=False, allow=True)
+    scripted.program(LEAKS_A_CACHE, layered=False, allow=True)
     assert "VIOLATION vkDestroyDevice with 1 objects alive: VkPipelineCache" in scripted.violations
 
 

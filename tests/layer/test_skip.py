@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from host_steps import two_instances
 from others import give_away, open_to_group
 from world import BUILD, ROOT, World
 
@@ -254,5 +255,5 @@ def test_store_that_cannot_be_written(world: World) -> None:
 def test_second_instance_is_judged_by_itself(world: World) -> None:
     """A rule that matches an application name applies only to the instance with that name."""
     policy_file(world, "skip: [{application: 'nobody*'}]\n")
-    done = world.run([str(BUILD / "tests" / "two_instances")])
+    done = world.run(two_instances())
     assert "carrier cells" in done.stderr

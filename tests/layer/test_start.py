@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from host_steps import END, HOST, lines, run_host
+from host_steps import END, HOST, lines, run_host, two_instances
 from scripted_driver import ScriptedDriver
 from uses import age, uses_in
-from world import BUILD, PACKAGE, World
+from world import PACKAGE, World
 
 from pylayer.store import recency, runs
 
@@ -177,11 +177,11 @@ def test_two_configurations_of_devices(real: World) -> None:
     assert len(list((real.store / "store").iterdir())) == 1
 
 
-@pytest.mark.parametrize("devices", ["alike", "different"])
-def test_several_devices_at_once(real: World, devices: str) -> None:
+@pytest.mark.parametrize("second", ["device", "binary-device"])
+def test_several_devices_at_once(real: World, second: str) -> None:
     """A program with two instances, each with a device, alike or not, gets no thread in its second run, and each device
     finds its pipelines."""
-    command = [str(BUILD / "tests" / "two_instances"), devices]
+    command = two_instances(second)
     alone = real.run(command, VK_INSTANCE_LAYERS=None).stdout
     assert real.run(command).stdout != alone
     before = len(real.runs())

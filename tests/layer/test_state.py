@@ -14,8 +14,9 @@ from pylayer.store import state
 from pylayer.store.fold import Fold
 
 DEMO = BUILD / "demo" / "pipelines"
+RECIPES = ROOT / "tests" / "recipes"
 #: Every way to create a pipeline.
-WAYS = [BUILD / "tests" / "recipes", *sorted((ROOT / "tests" / "recipes" / "ways").glob("*.recipe"))]
+WAYS = [BUILD / "tests" / "recipes", *sorted((RECIPES / "ways").glob("*.recipe"))]
 #: What tests/recipes has that cannot be recorded: a structure that no registry has, and capture and replay.
 UNRECORDED = {"an unknown structure 2000000001", "from pipeline binaries, or for capture and replay"}
 
@@ -47,8 +48,8 @@ def is_complete(world: World) -> bool:
         ([DEMO, "--count", "40"], 40),
         ([DEMO, "--count", "8", "--gpl"], 45),
         ([DEMO, "--count", "6", "--ray-tracing"], 6),
-        ([BUILD / "tests" / "rays"], 16),
-        ([BUILD / "tests" / "deferred"], 19),
+        ([WAYS[0], RECIPES / "rays.recipe"], 16),
+        ([WAYS[0], RECIPES / "deferred.recipe"], 19),
         ([BUILD / "tests" / "layouts"], 14),
     ],
     ids=["ways", "demo", "libraries", "ray tracing", "rays", "deferred", "layouts"],

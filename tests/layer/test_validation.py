@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from host_steps import LEAKS_A_CACHE
 from layer.validation import VALIDATES, without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
@@ -176,7 +177,7 @@ def test_validation_of_programs_with_binaries(
 ) -> None:
     """Validation reports nothing about a program with pipeline binaries, with an archive and without, with an empty
     store and a full one. Above the layer it sees handles, results and binaries, which two modes have all of."""
-    program = [APPLICATION, *map(str, USING_BINARIES[mode])]
+    program = [*APPLICATION, *map(str, USING_BINARIES[mode])]
     archive = ["--archive", str(tmp_path / "archive")]
     for arguments in (archive, archive, []):
         assert validated(world, program + arguments, tmp_path, above, f"{{carrier: {carrier}}}") == ""
@@ -195,9 +196,12 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
+    recipe = ROOT / "tests" / "recipes" / f"{program}.recipe"
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        done = world.run([*command, str(BUILD / "tests" / program)], check=False, VK_INSTANCE_LAYERS=layers)
+        done = world.run(
+            [*command, str(BUILD / "tests" / "recipes"), str(recipe)], check=False, VK_INSTANCE_LAYERS=layers
+        )
         if layers is None and done.returncode == 128 + signal.SIGSEGV:
             pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
         assert done.returncode == 0, done.stderr
@@ -229,5 +233,5 @@ def test_validation_is_really_there(world: World, tmp_path: Path) -> None:
     """Validation reports a program that breaks a rule: the tests above can fail."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
-    world.run([*command, str(BUILD / "tests" / "invalid")], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)
+    world.run([*command, *LEAKS_A_CACHE], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)
     assert "VUID-" in log.read_text()

@@ -17,10 +17,16 @@ typedef struct Head {
 
 static pthread_t owner;
 static atomic_long live, made, foreign;
+static _Thread_local bool allowed;
+
+void allocator_allow_thread(void)
+{
+    allowed = true;
+}
 
 static void note_thread(void)
 {
-    if (!pthread_equal(pthread_self(), owner))
+    if (!allowed && !pthread_equal(pthread_self(), owner))
         atomic_fetch_add(&foreign, 1);
 }
 

@@ -35,6 +35,10 @@ static const struct {
     {"dispatch-base", VK_PIPELINE_CREATE_DISPATCH_BASE_BIT},
     {"view-index", VK_PIPELINE_CREATE_VIEW_INDEX_FROM_DEVICE_INDEX_BIT},
     {"capture", VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR},
+    {"skip-aabbs", VK_PIPELINE_CREATE_RAY_TRACING_SKIP_AABBS_BIT_KHR},
+    {"no-null-miss", VK_PIPELINE_CREATE_RAY_TRACING_NO_NULL_MISS_SHADERS_BIT_KHR},
+    {"no-null-hit", VK_PIPELINE_CREATE_RAY_TRACING_NO_NULL_CLOSEST_HIT_SHADERS_BIT_KHR},
+    {"replayable", VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR},
 };
 
 enum {
@@ -216,24 +220,14 @@ static VkPipelineCreateFlags legacy_flags(const Build *out, const Words *words)
                                              : VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
 }
 
-static void set_head(Build *out, const void *chain, VkPipelineCreateFlags flags)
+void set_base(AnyCreateInfo *info, Point point, VkPipeline handle, int32_t index)
 {
-    switch (out->point) {
-    case POINT_COMPUTE:
-        out->info.compute.pNext = chain;
-        out->info.compute.flags = flags;
-        out->info.compute.basePipelineIndex = -1;
-        break;
-    case POINT_GRAPHICS:
-        out->info.graphics.pNext = chain;
-        out->info.graphics.flags = flags;
-        out->info.graphics.basePipelineIndex = -1;
-        break;
-    default:
-        out->info.rays.pNext = chain;
-        out->info.rays.flags = flags;
-        out->info.rays.basePipelineIndex = -1;
-    }
+    if (point == POINT_COMPUTE)
+        info->compute.basePipelineHandle = handle, info->compute.basePipelineIndex = index;
+    else if (point == POINT_GRAPHICS)
+        info->graphics.basePipelineHandle = handle, info->graphics.basePipelineIndex = index;
+    else
+        info->rays.basePipelineHandle = handle, info->rays.basePipelineIndex = index;
 }
 
 const char *build(State *state, Build *out, Point point, const Words *words, Purpose purpose)
@@ -252,7 +246,10 @@ const char *build(State *state, Build *out, Point point, const Words *words, Pur
     if (purpose == FOR_CREATION)
         add_feedback(state, out, words);
     const void *chain = chain_nodes(&out->nodes, words_value(words, "reversed") != NULL);
-    set_head(out, chain, legacy_flags(out, words));
+    /* All three begin alike. */
+    out->info.compute.pNext = chain;
+    out->info.compute.flags = legacy_flags(out, words);
+    set_base(&out->info, point, VK_NULL_HANDLE, -1);
     return NULL;
 }
 

@@ -30,6 +30,9 @@
  *   any-topology                                   topology and primitive restart are dynamic
  * Ray tracing:
  *   shaders=rgen,miss,hit
+ *   groups=STAGE,...               the stage of each group; otherwise each stage has one
+ *   depth=N|most, dynamic-stack
+ *   replay                         with the handles that a line `capture` read
  */
 #ifndef RECIPES_BUILD_H
 #define RECIPES_BUILD_H
@@ -117,7 +120,8 @@ typedef struct Build {
 
     VkPipeline libraries[LIBRARY_PARTS];
     VkPipelineLibraryCreateInfoKHR linked;
-    VkRayTracingShaderGroupCreateInfoKHR groups[MAX_STAGES];
+    uint32_t group_count;
+    VkRayTracingShaderGroupCreateInfoKHR groups[MAX_GROUPS];
     VkRayTracingPipelineInterfaceCreateInfoKHR interface;
 } Build;
 
@@ -138,6 +142,8 @@ const char *build_rays(State *state, Build *out, const Words *words, Purpose pur
 
 /* The libraries of `link=P0,P1`: their slots in order, with VK_NULL_HANDLE refused. NULL, or why not. */
 const char *link_libraries(State *state, Build *out, const Words *words, const PipelineSlot **slots, uint32_t *count);
+
+void set_base(AnyCreateInfo *info, Point point, VkPipeline handle, int32_t index);
 
 /* None with descriptor heaps. */
 VkPipelineLayout layout_of(const State *state, const Build *out);

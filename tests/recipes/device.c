@@ -63,7 +63,7 @@ static const Row rows[] = {
     {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0},
     {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0},
     {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0},
-    {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 1, 0},
+    {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 5, 0},
     {"rays", RAYS, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, TYPE(ACCELERATION_STRUCTURE_FEATURES_KHR), 1, 1, 0},
     {"rays", RAYS, NULL, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0},
 };
@@ -294,6 +294,9 @@ static void resolve(Device *device)
     RESOLVE(destroy_deferred, vkDestroyDeferredOperationKHR);
     RESOLVE(join_deferred, vkDeferredOperationJoinKHR);
     RESOLVE(deferred_result, vkGetDeferredOperationResultKHR);
+    RESOLVE(get_handles, vkGetRayTracingShaderGroupHandlesKHR);
+    RESOLVE(get_replay_handles, vkGetRayTracingCaptureReplayShaderGroupHandlesKHR);
+    RESOLVE(get_stack_size, vkGetRayTracingShaderGroupStackSizeKHR);
     RESOLVE(create_binaries, vkCreatePipelineBinariesKHR);
     RESOLVE(destroy_binary, vkDestroyPipelineBinaryKHR);
     RESOLVE(get_key, vkGetPipelineKeyKHR);
@@ -392,13 +395,18 @@ void instance_create(Device *device, const VkAllocationCallbacks *allocator)
     must(vkCreateInstance(&info, allocator, &device->instance), "vkCreateInstance");
     if (vkEnumeratePhysicalDevices(device->instance, &one, &device->physical) < 0 || one == 0)
         die("no Vulkan device");
+    VkPhysicalDeviceRayTracingPipelinePropertiesKHR rays = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_PROPERTIES_KHR};
     VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &rays};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
     vkGetPhysicalDeviceProperties2(device->physical, &properties);
     device->properties = properties.properties;
     device->least_subgroup = sizes.minSubgroupSize;
     device->largest_subgroup = sizes.maxSubgroupSize;
+    device->handle_size = rays.shaderGroupHandleSize;
+    device->replay_handle_size = rays.shaderGroupHandleCaptureReplaySize;
+    device->most_recursion = rays.maxRayRecursionDepth;
     if (device->properties.apiVersion < VK_API_VERSION_1_3)
         die("the device has no Vulkan 1.3");
     VkPhysicalDeviceGroupProperties group = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES};
@@ -442,5 +450,8 @@ void device_destroy(Device *device)
                        .properties = device->properties,
                        .group_size = device->group_size,
                        .least_subgroup = device->least_subgroup,
-                       .largest_subgroup = device->largest_subgroup};
+                       .largest_subgroup = device->largest_subgroup,
+                       .handle_size = device->handle_size,
+                       .replay_handle_size = device->replay_handle_size,
+                       .most_recursion = device->most_recursion};
 }

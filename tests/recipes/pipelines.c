@@ -1,39 +1,56 @@
 /* pipelines.c - the commands that create pipelines, in batches, and what they say of each. */
 #include "build.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNWRITTEN ((VkPipeline)(uintptr_t)0x2bababab)
 
+typedef union Infos {
+    VkComputePipelineCreateInfo compute[MAX_BATCH];
+    VkGraphicsPipelineCreateInfo graphics[MAX_BATCH];
+    VkRayTracingPipelineCreateInfoKHR rays[MAX_BATCH];
+} Infos;
+
+/* All that a deferred operation may read until it is complete. */
 typedef struct Batch {
     Point point;
-    uint32_t count;
+    uint32_t count, joiners;
     int slots[MAX_BATCH];
-    Build *builds[MAX_BATCH];
+    Build *builds[MAX_BATCH], *before;
+    Infos infos;
+    VkPipeline pipelines[MAX_BATCH];
     VkPipelineCache cache;
     bool deferred;
+    VkDeferredOperationKHR operation; /* VK_NULL_HANDLE with `deferred`: one of its own */
+    VkResult begin;                   /* what the command returned */
 } Batch;
 
-static const char *set_base(State *state, Batch *batch, uint32_t index, const char *base)
+/* What `operation O0` made, with the call that is pending in it, and the thread that joins beside. */
+typedef struct Operation {
+    const Device *device;
+    VkDeferredOperationKHR handle;
+    Batch *pending;
+    pthread_t joiner;
+    bool beside;
+} Operation;
+
+static const char *read_base(State *state, Batch *batch, uint32_t index, const char *base)
 {
     AnyCreateInfo *info = &batch->builds[index]->info;
-    VkPipeline *handle = batch->point == POINT_COMPUTE    ? &info->compute.basePipelineHandle
-                         : batch->point == POINT_GRAPHICS ? &info->graphics.basePipelineHandle
-                                                          : &info->rays.basePipelineHandle;
-    int32_t *number = batch->point == POINT_COMPUTE    ? &info->compute.basePipelineIndex
-                      : batch->point == POINT_GRAPHICS ? &info->graphics.basePipelineIndex
-                                                       : &info->rays.basePipelineIndex;
     if (base[0] == '#') {
-        *number = atoi(base + 1);
+        int32_t number = atoi(base + 1);
+        set_base(info, batch->point, VK_NULL_HANDLE, number);
         /* VUID-vkCreateGraphicsPipelines-flags-00720 and -00721 */
-        bool good = *number >= 0 && (uint32_t)*number < index && batch->builds[*number]->traits.derivable;
+        bool good = number >= 0 && (uint32_t)number < index && batch->builds[number]->traits.derivable;
         return good ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00720";
     }
     int slot = slot_of(base, 'P');
     if (slot < 0 || !state->pipelines[slot].handle || state->pipelines[slot].wording.point != batch->point)
         return base;
-    *handle = state->pipelines[slot].handle;
+    set_base(info, batch->point, state->pipelines[slot].handle, -1);
     return state->pipelines[slot].traits.derivable ? NULL : "VUID-vkCreateGraphicsPipelines-flags-00721";
 }
 
@@ -65,38 +82,119 @@ static const char *build_at(State *state, Batch *batch, uint32_t index, const Wo
     /* VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 */
     if (batch->deferred && (out->flags & VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT))
         return "VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587";
-    return base && !binaries ? set_base(state, batch, index, base) : NULL;
+    return base && !binaries ? read_base(state, batch, index, base) : NULL;
 }
 
-static VkResult create_rays(State *state, Batch *batch, const VkRayTracingPipelineCreateInfoKHR *infos,
-                            VkPipeline *pipelines)
+/* ---- deferred operations ------------------------------------------------------------------------------------------ */
+
+static VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation)
 {
-    const Commands *commands = &state->device->commands;
-    VkDeferredOperationKHR operation = VK_NULL_HANDLE;
-    if (batch->deferred &&
-        commands->create_deferred(state->device->handle, state->device->allocator, &operation) != VK_SUCCESS)
-        return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result = commands->create_rays(state->device->handle, operation, batch->cache, batch->count, infos,
-                                            state->device->allocator, pipelines);
-    if (!operation)
-        return result;
-    if (result == VK_OPERATION_DEFERRED_KHR) {
-        VkResult join = VK_THREAD_IDLE_KHR;
-        while (join == VK_THREAD_IDLE_KHR)
-            join = commands->join_deferred(state->device->handle, operation);
-        result = commands->deferred_result(state->device->handle, operation);
-    } else if (result == VK_OPERATION_NOT_DEFERRED_KHR) {
-        result = VK_SUCCESS;
-    }
-    commands->destroy_deferred(state->device->handle, operation, state->device->allocator);
+    VkResult result = VK_THREAD_IDLE_KHR;
+    while (result == VK_THREAD_IDLE_KHR)
+        result = device->commands.join_deferred(device->handle, operation);
     return result;
 }
 
-typedef union Infos {
-    VkComputePipelineCreateInfo compute[MAX_BATCH];
-    VkGraphicsPipelineCreateInfo graphics[MAX_BATCH];
-    VkRayTracingPipelineCreateInfoKHR rays[MAX_BATCH];
-} Infos;
+static void *join_beside(void *argument)
+{
+    const Operation *operation = argument;
+    allocator_allow_thread();
+    return (void *)(intptr_t)join_to_the_end(operation->device, operation->handle);
+}
+
+static bool complete_with_threads(const Device *device, const Batch *batch)
+{
+    Operation operation = {.device = device, .handle = batch->operation};
+    pthread_t threads[MAX_BATCH];
+    uint32_t more = batch->joiners > MAX_BATCH ? MAX_BATCH : batch->joiners - 1;
+    for (uint32_t i = 0; i < more; i++)
+        if (pthread_create(&threads[i], NULL, join_beside, &operation))
+            die("no more threads");
+    bool complete = join_to_the_end(device, batch->operation) == VK_SUCCESS;
+    for (uint32_t i = 0; i < more; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        complete |= (VkResult)(intptr_t)result == VK_SUCCESS;
+    }
+    return complete;
+}
+
+static Operation *operation_named(const State *state, const char *word)
+{
+    int slot = slot_of(word, 'O');
+    return slot < 0 ? NULL : state->operations[slot];
+}
+
+static Operation *pending_operation(const State *state, const Words *words)
+{
+    Operation *operation = operation_named(state, words->word[1]);
+    if (operation && operation->pending && operation->pending->begin == VK_OPERATION_DEFERRED_KHR)
+        return operation;
+    skip(state, words->word[1]);
+    return NULL;
+}
+
+/* operation O0 */
+void run_operation(State *state, const Words *words)
+{
+    int slot = slot_of(words->word[1], 'O');
+    if (slot < 0 || state->operations[slot] || !state->device->has[RAYS]) {
+        skip(state, words->word[1]);
+        return;
+    }
+    Operation *made = state->operations[slot] = allocate(1, sizeof *made);
+    made->device = state->device;
+    must(state->device->commands.create_deferred(state->device->handle, state->device->allocator, &made->handle),
+         "vkCreateDeferredOperationKHR");
+    fputs("done\n", state->out);
+}
+
+/* unoperation O0 */
+void run_unoperation(State *state, const Words *words)
+{
+    Operation *operation = operation_named(state, words->word[1]);
+    if (!operation || operation->pending) {
+        skip(state, words->word[1]);
+        return;
+    }
+    state->device->commands.destroy_deferred(state->device->handle, operation->handle, state->device->allocator);
+    state->operations[slot_of(words->word[1], 'O')] = NULL;
+    free(operation);
+    fputs("done\n", state->out);
+}
+
+/* join O0 [beside]: to the end, here or in a thread. An operation that is complete, too. */
+void run_join(State *state, const Words *words)
+{
+    Operation *operation = operation_named(state, words->word[1]);
+    if (!operation || (operation->pending && !pending_operation(state, words)))
+        return;
+    operation->beside = words_value(words, "beside") != NULL;
+    if (!operation->beside)
+        fprintf(state->out, "join=%d result=%d\n", join_to_the_end(state->device, operation->handle),
+                operation->pending ? VK_SUCCESS
+                                   : state->device->commands.deferred_result(state->device->handle, operation->handle));
+    else if (pthread_create(&operation->joiner, NULL, join_beside, operation))
+        die("no more threads");
+    else
+        fputs("done\n", state->out);
+}
+
+/* await O0: asks for the result until there is one, and says which pipelines are there then. */
+void run_await(State *state, const Words *words)
+{
+    const Operation *operation = pending_operation(state, words);
+    VkResult result = VK_NOT_READY;
+    while (operation && result == VK_NOT_READY) {
+        result = state->device->commands.deferred_result(state->device->handle, operation->handle);
+        sched_yield();
+    }
+    for (uint32_t i = 0; operation && i < operation->pending->count; i++)
+        fprintf(state->out, "P%d=%s%c", operation->pending->slots[i], operation->pending->pipelines[i] ? "set" : "null",
+                i + 1 < operation->pending->count ? ' ' : '\n');
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------------- */
 
 /* One behind the other, as commands want them. */
 static void fill_infos(const Batch *batch, Infos *infos)
@@ -113,28 +211,30 @@ static void fill_infos(const Batch *batch, Infos *infos)
     }
 }
 
-static VkResult create(State *state, Batch *batch, const Infos *infos, VkPipeline *pipelines)
+static VkResult create(const State *state, Batch *batch)
 {
     const Device *device = state->device;
     switch (batch->point) {
     case POINT_COMPUTE:
-        return vkCreateComputePipelines(device->handle, batch->cache, batch->count, infos->compute, device->allocator,
-                                        pipelines);
+        return vkCreateComputePipelines(device->handle, batch->cache, batch->count, batch->infos.compute,
+                                        device->allocator, batch->pipelines);
     case POINT_GRAPHICS:
-        return vkCreateGraphicsPipelines(device->handle, batch->cache, batch->count, infos->graphics, device->allocator,
-                                         pipelines);
+        return vkCreateGraphicsPipelines(device->handle, batch->cache, batch->count, batch->infos.graphics,
+                                         device->allocator, batch->pipelines);
     default:
-        return create_rays(state, batch, infos->rays, pipelines);
+        return device->commands.create_rays(device->handle, batch->operation, batch->cache, batch->count,
+                                            batch->infos.rays, device->allocator, batch->pipelines);
     }
 }
 
 /* Whether anything changed that the program handed in, but for feedback. */
-static bool was_changed(const Batch *batch, const Build *before, const Infos *infos)
+static bool was_changed(const Batch *batch)
 {
     Infos expected;
     Build now;
+    const Build *before = batch->before;
     fill_infos(batch, &expected);
-    bool changed = memcmp(&expected, infos, sizeof expected) != 0;
+    bool changed = memcmp(&expected, &batch->infos, sizeof expected) != 0;
     for (uint32_t i = 0; i < batch->count; i++) {
         memcpy(&now, batch->builds[i], sizeof now);
         memcpy(&now.feedback, &before[i].feedback, sizeof now.feedback);
@@ -184,35 +284,16 @@ static void print_element(const State *state, const Batch *batch, uint32_t index
     }
 }
 
-/* Prints what came of it. */
-static void create_and_print(State *state, Batch *batch, VkPipeline *pipelines)
-{
-    Infos infos;
-    Build *before = allocate(batch->count, sizeof *before);
-    fill_infos(batch, &infos);
-    for (uint32_t i = 0; i < batch->count; i++) {
-        memcpy(&before[i], batch->builds[i], sizeof *before);
-        pipelines[i] = UNWRITTEN; /* outputs: every one has to be written */
-    }
-    state->last = create(state, batch, &infos, pipelines);
-    fprintf(state->out, "result=%d", state->last);
-    for (uint32_t i = 0; i < batch->count; i++)
-        print_element(state, batch, i, pipelines[i]);
-    for (uint32_t i = 0; i < batch->count; i++)
-        print_contents(state, batch->builds[i], pipelines[i]);
-    fputs(was_changed(batch, before, &infos) ? " changed=1\n" : "\n", state->out);
-    free(before);
-}
-
 void pipeline_slot_clear(State *state, PipelineSlot *slot)
 {
     vkDestroyPipeline(state->device->handle, slot->handle, state->device->allocator);
     memset(slot, 0, sizeof *slot);
 }
 
-static void keep(State *state, const Batch *batch, uint32_t index, VkPipeline pipeline)
+static void keep(State *state, const Batch *batch, uint32_t index)
 {
     PipelineSlot *slot = &state->pipelines[batch->slots[index]];
+    VkPipeline pipeline = batch->pipelines[index];
     pipeline_slot_clear(state, slot);
     *slot = (PipelineSlot){.handle = pipeline == UNWRITTEN ? VK_NULL_HANDLE : pipeline,
                            .serial = ++state->next_serial,
@@ -220,31 +301,137 @@ static void keep(State *state, const Batch *batch, uint32_t index, VkPipeline pi
                            .traits = batch->builds[index]->traits};
 }
 
-/* compute|graphics|rays C0|- [deferred] : P0 ... / P1 ... */
+/* Whoever reads it later than Vulkan allows reads garbage. */
+static void batch_free(Batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->builds[i])
+            memset(batch->builds[i], 0xa5, sizeof *batch->builds[i]);
+        free(batch->builds[i]);
+    }
+    free(batch->before);
+    memset(batch, 0xa5, sizeof *batch);
+    free(batch);
+}
+
+static void begin(const State *state, Batch *batch)
+{
+    batch->before = allocate(batch->count, sizeof *batch->before);
+    fill_infos(batch, &batch->infos);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        memcpy(&batch->before[i], batch->builds[i], sizeof *batch->before);
+        batch->pipelines[i] = UNWRITTEN; /* outputs: every one has to be written */
+    }
+    const Device *device = state->device;
+    if (batch->deferred && !batch->operation &&
+        device->commands.create_deferred(device->handle, device->allocator, &batch->operation) != VK_SUCCESS)
+        batch->begin = VK_ERROR_OUT_OF_HOST_MEMORY;
+    else
+        batch->begin = create(state, batch);
+}
+
+/* Prints what came of it, keeps it, and frees the batch. incomplete: no thread has completed the operation. */
+static void finish(State *state, Batch *batch, VkResult result, bool named, bool incomplete)
+{
+    state->last = result;
+    fprintf(state->out, "result=%d", result);
+    if (named)
+        fprintf(state->out, " begin=%d%s", batch->begin, incomplete ? " incomplete=1" : "");
+    for (uint32_t i = 0; i < batch->count; i++)
+        print_element(state, batch, i, batch->pipelines[i]);
+    for (uint32_t i = 0; i < batch->count; i++)
+        print_contents(state, batch->builds[i], batch->pipelines[i]);
+    fputs(was_changed(batch) ? " changed=1\n" : "\n", state->out);
+    for (uint32_t i = 0; i < batch->count; i++)
+        keep(state, batch, i);
+    batch_free(batch);
+}
+
+/* With `deferred` alone in an operation of its own, which is completed here. */
+static void begin_and_finish(State *state, Batch *batch, bool named)
+{
+    const Device *device = state->device;
+    bool incomplete = false;
+    begin(state, batch);
+    VkResult result = batch->begin == VK_OPERATION_NOT_DEFERRED_KHR ? VK_SUCCESS : batch->begin;
+    if (result == VK_OPERATION_DEFERRED_KHR) {
+        incomplete = !complete_with_threads(device, batch);
+        result = device->commands.deferred_result(device->handle, batch->operation);
+    }
+    if (batch->deferred && !named)
+        device->commands.destroy_deferred(device->handle, batch->operation, device->allocator);
+    finish(state, batch, result, named, incomplete);
+}
+
+/* finish O0 [unasked]: of a pending call that was joined what came of it */
+void run_finish(State *state, const Words *words)
+{
+    Operation *operation = operation_named(state, words->word[1]);
+    Batch *batch = operation ? operation->pending : NULL;
+    if (!batch) {
+        skip(state, words->word[1]);
+        return;
+    }
+    VkResult result = batch->begin == VK_OPERATION_NOT_DEFERRED_KHR ? VK_SUCCESS : batch->begin;
+    if (result == VK_OPERATION_DEFERRED_KHR)
+        result = words_value(words, "unasked")
+                     ? VK_SUCCESS
+                     : state->device->commands.deferred_result(state->device->handle, operation->handle);
+    if (operation->beside)
+        pthread_join(operation->joiner, NULL);
+    operation->beside = false;
+    operation->pending = NULL;
+    finish(state, batch, result, true, false);
+}
+
+/* By its name what drivers keep of an operation that nobody completes is known for no leak. */
+__attribute__((noinline)) static void leave_pending(State *state, Operation *operation, Batch *batch)
+{
+    operation->pending = batch;
+    begin(state, batch);
+    fputs("done\n", state->out);
+}
+
+static const char *read_call(const State *state, Batch *batch, const Words *words, Operation **operation)
+{
+    const char *deferred = words_value(words, "deferred");
+    batch->deferred = deferred != NULL;
+    batch->joiners = words_number(words, "joiners", 1);
+    batch->cache = state->device->cache;
+    *operation = operation_named(state, deferred);
+    if (batch->count == 0 || words->count < 2)
+        return "elements";
+    if (strcmp(words->word[1], "-") != 0) {
+        int cache = slot_of(words->word[1], 'C');
+        batch->cache = cache < 0 ? VK_NULL_HANDLE : state->caches[cache];
+        if (!batch->cache)
+            return words->word[1];
+    }
+    if (deferred && (batch->point != POINT_RAYS || (*deferred && (!*operation || (*operation)->pending))))
+        return "deferred";
+    batch->operation = *operation ? (*operation)->handle : VK_NULL_HANDLE;
+    return NULL;
+}
+
+/* compute|graphics|rays C0|- [deferred] : P0 ... / P1 ...
+ * rays C0|- deferred=O0 [joiners=THREADS|pending] : ...           pending: `join`, `await` and `finish` follow */
 void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count)
 {
-    Batch batch = {.point = point, .count = count, .deferred = words_value(words, "deferred") != NULL};
-    const char *why = count == 0 || words->count < 2 ? "elements" : NULL;
-    batch.cache = state->device->cache;
-    if (!why && strcmp(words->word[1], "-") != 0) {
-        int cache = slot_of(words->word[1], 'C');
-        batch.cache = cache < 0 ? VK_NULL_HANDLE : state->caches[cache];
-        why = batch.cache ? NULL : words->word[1];
-    }
-    if (batch.deferred && point != POINT_RAYS)
-        why = "deferred";
+    Operation *operation;
+    Batch *batch = allocate(1, sizeof *batch);
+    batch->point = point;
+    batch->count = count;
+    const char *why = read_call(state, batch, words, &operation);
     for (uint32_t i = 0; !why && i < count; i++)
-        why = build_at(state, &batch, i, &elements[i]);
+        why = build_at(state, batch, i, &elements[i]);
     if (why) {
         skip(state, why);
+        batch_free(batch);
+    } else if (operation && words_value(words, "pending")) {
+        leave_pending(state, operation, batch);
     } else {
-        VkPipeline pipelines[MAX_BATCH];
-        create_and_print(state, &batch, pipelines);
-        for (uint32_t i = 0; i < count; i++)
-            keep(state, &batch, i, pipelines[i]);
+        begin_and_finish(state, batch, operation != NULL);
     }
-    for (uint32_t i = 0; i < count; i++)
-        free(batch.builds[i]);
 }
 
 /* unpipeline P0 ... */

@@ -16,6 +16,8 @@ enum {
     SLOTS = 10,
     MAX_BATCH = SLOTS,
     MAX_STAGES = 5,
+    MAX_GROUPS = 5, /* of one create info */
+    HANDLE_BYTES = 64,
     MAX_BINARIES = 8,
     LIBRARY_PARTS = 4,
     PRIVATE_SLOTS = 2,
@@ -104,6 +106,9 @@ typedef struct Commands {
     PFN_vkDestroyDeferredOperationKHR destroy_deferred;
     PFN_vkDeferredOperationJoinKHR join_deferred;
     PFN_vkGetDeferredOperationResultKHR deferred_result;
+    PFN_vkGetRayTracingShaderGroupHandlesKHR get_handles;
+    PFN_vkGetRayTracingCaptureReplayShaderGroupHandlesKHR get_replay_handles;
+    PFN_vkGetRayTracingShaderGroupStackSizeKHR get_stack_size;
     PFN_vkCreatePipelineBinariesKHR create_binaries;
     PFN_vkDestroyPipelineBinaryKHR destroy_binary;
     PFN_vkGetPipelineKeyKHR get_key;
@@ -130,6 +135,7 @@ typedef struct PipelineTraits {
     bool library, retains, identified, derivable, captured, fast_linked, statistics, representations;
     uint32_t parts;    /* graphics: bits of VkGraphicsPipelineLibraryFlagBitsEXT; rays: bits 1 << ShaderName */
     ShaderName vertex; /* graphics libraries */
+    uint32_t groups, hit_groups; /* rays: how many, with those of libraries; bits 1 << number */
     bool dynamic_rendering, two_views, static_area, any_topology;
 } PipelineTraits;
 
@@ -178,6 +184,7 @@ typedef struct Device {
     bool no_internal_cache;
     bool unasked_identifiers; /* chained although the device does not have the extension enabled */
     uint32_t group_size, least_subgroup, largest_subgroup;
+    uint32_t handle_size, replay_handle_size, most_recursion; /* of ray tracing */
     Commands commands;
     VkShaderModule modules[SHADER_COUNT]; /* with the word `modules` */
     VkDescriptorSetLayout set_layout;
@@ -206,6 +213,8 @@ typedef struct State {
     BinarySlot binaries[SLOTS];
     BinaryDataSlot binary_data[SLOTS];
     VkPrivateDataSlot private_slots[PRIVATE_SLOTS];
+    struct Operation *operations[SLOTS]; /* pipelines.c; those that nothing destroys stay */
+    uint8_t replay_handles[MAX_GROUPS][HANDLE_BYTES];
     struct Canvas *canvas; /* draw.c */
 } State;
 
@@ -248,7 +257,16 @@ void run_uncache(State *state, const Words *words);
 void run_merge(State *state, const Words *words);
 void run_read(State *state, const Words *words);
 
+/* rays.c */
+void run_groups(State *state, const Words *words);
+void run_capture(State *state, const Words *words);
+
 /* pipelines.c: elements are the words between the slashes */
+void run_operation(State *state, const Words *words);
+void run_unoperation(State *state, const Words *words);
+void run_join(State *state, const Words *words);
+void run_await(State *state, const Words *words);
+void run_finish(State *state, const Words *words);
 void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
 void run_unpipeline(State *state, const Words *words);
 void pipeline_slot_clear(State *state, PipelineSlot *slot);
@@ -278,6 +296,8 @@ void binary_data_clear(BinaryDataSlot *slot);
 
 /* allocator.c: callbacks that count, and check which thread calls them */
 const VkAllocationCallbacks *allocator_begin(void);
+/* This thread joins an operation, too. */
+void allocator_allow_thread(void);
 void allocator_report(void);
 
 #endif

@@ -42,7 +42,7 @@ SCENARIOS = {
                  ("--cache", "cache", "--cache-save", "cache", *TWELVE), settings={"application_caches": "strict"}),
         Scenario("strict own binaries", ((*EIGHT, "--archive", "archive", "--source", "capture"),) * 2,
                  (*TWELVE, "--archive", "archive", "--source", "capture"),
-                 settings={"application_caches": "strict"}, program=(APPLICATION,)),
+                 settings={"application_caches": "strict"}, program=APPLICATION),
         Scenario("libraries", (("--gpl", "--count", "2"),) * 2, ("--gpl", "--count", "3")),
         Scenario("deferred", (("--ray-tracing", "--deferred", "1", "--count", "4"),) * 2,
                  ("--ray-tracing", "--deferred", "1", "--count", "6")),

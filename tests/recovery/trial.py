@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from disk import LIBRARY
 from recovery.beside import publish
 from recovery.damage import STORED, damage
 from recovery.moments import Moment
@@ -27,7 +28,6 @@ from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.verdicts import ADDED_CALL
 
 TRACER = str(BUILD / "tests" / "moment")
-WATCH = str(BUILD / "tests" / "libwatch.so")
 #: A run that takes longer hangs.
 RUN_SECONDS = 60
 #: The clean runs after which all must be as if the moment had not been, and how many follow to say what lasts.
@@ -155,7 +155,8 @@ class Bench:
             "PYLAYER_STORE": str(self.place / "store"),
             "XDG_RUNTIME_DIR": str(self.place / "run"),
             "HOME": str(self.place / "home"),
-            "LD_PRELOAD": WATCH,
+            "LD_PRELOAD": str(LIBRARY),
+            "PYLAYER_TEST_WATCH": "",
             **more,
         }
 
@@ -277,6 +278,9 @@ class Bench:
         if moment.call or moment.reboot:
             prefix = (TRACER, str(log), str(self.place / "apart"), *moment.at, "--")
         more = dict(moment.variables)
+        if moment.ahead:
+            root = str(self.place)
+            more |= {"PYLAYER_TEST_STORAGE": f"clock:BACK={-moment.ahead}", "PYLAYER_TEST_STORAGE_ROOT": root}
         with self.others(moment):
             done, killed = self.run(
                 (*self.scenario.arguments, *moment.arguments), moment.script, prefix=prefix,
@@ -359,9 +363,8 @@ class Bench:
             for path in self.place.rglob("*")
             if path not in before or before[path].st_mtime_ns != path.stat().st_mtime_ns
         ]
-        ahead = int(moment.variables.get("PYLAYER_TEST_CLOCK", 0))
-        for path in changed if ahead else ():
-            when = time.time() + ahead
+        for path in changed if moment.ahead else ():
+            when = time.time() + moment.ahead
             os.utime(path, (when, when))
         if moment.reboot:
             (self.place / "boot").write_text("b0b0b0b0-0000-4000-8000-000000000001\n")

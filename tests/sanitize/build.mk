@@ -21,7 +21,7 @@ INSTALLED := $(shell $(PYTHON) -Pc "import pylayer, os; print(os.path.dirname(py
 POLICY := $(notdir $(wildcard $(INSTALLED)/_policy.*.so))
 PRIVATE := $(notdir $(wildcard $(INSTALLED)/_private/lib/libpylayer-python*))
 LAYER := $(OUT)/pylayer/libVkLayer_pylayer_pipeline_cache.so
-SETS := demo layer recipes binaries driver hosts
+SETS := demo layer recipes driver hosts
 
 all: $(LAYER) $(OUT)/libkeep.so programs
 

@@ -1,5 +1,5 @@
 /*
- * storage.c - a disk that fails as a test wants it: a library for LD_PRELOAD.
+ * storage.c - a disk that fails as a test wants it, another time and another boot: a library for LD_PRELOAD.
  *
  *   PYLAYER_TEST_STORAGE_ROOT   only what is below this directory fails
  *   PYLAYER_TEST_STORAGE        rules, separated by commas: operation:action[:condition]...
@@ -8,9 +8,13 @@
  * Operations: open (files and directories), change (what makes, renames, cuts or deletes a file), write, read, fsync,
  * rename, unlink, mkdir, truncate, stat, dup, and clock, which is no file's.
  * Actions: a name of errno; SHORT=n, at most n bytes go through; KILL and STOP, a signal before the call is made;
- * of clock BACK=s, seconds.
+ * of clock BACK=s, seconds, or -s where it is ahead.
  * Conditions: nth=n, that call alone; from=n, that one and all later ones; after=n, of write: from so many bytes on,
  * as on a disk that is full then; path=text, only names that have it in them, below the directory.
+ *
+ *   PYLAYER_TEST_BOOT   a file that is read in place of the kernel's boot id, as after a reboot
+ *   PYLAYER_TEST_WATCH  a file that gets one line at the process's end, also at _exit: whether an interpreter was loaded.
+ *                       No process with this variable prunes the store by chance
  *
  * Calls are made by number, so that nothing of this library depends on what else is preloaded.
  */
@@ -19,6 +23,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -28,6 +33,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,6 +74,8 @@ static unsigned watched; /* operations that a rule is about */
 static const char *root = "";
 static size_t root_length;
 static int log_file = -1;
+static const char *boot_file, *watch_file;
+static pid_t watched_process;
 
 /* ---- Rules ---------------------------------------------------------------------------------------- */
 
@@ -114,7 +122,7 @@ static bool read_part(Rule *rule, const char *part)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strncmp(part, numbers[i].name, strlen(numbers[i].name)) == 0) {
             *numbers[i].number = strtol(equals + 1, NULL, 10);
-            return equals[1] >= '0' && equals[1] <= '9';
+            return equals[1] == '-' || (equals[1] >= '0' && equals[1] <= '9');
         }
     rule->path = equals + 1;
     return strncmp(part, "path=", 5) == 0;
@@ -135,7 +143,11 @@ static bool read_rule(Rule *rule, char *text)
 __attribute__((constructor)) static void read_environment(void)
 {
     const char *wanted = getenv("PYLAYER_TEST_STORAGE"), *path = getenv("PYLAYER_TEST_STORAGE_LOG");
-    const char *below = getenv("PYLAYER_TEST_STORAGE_ROOT");
+    const char *below = getenv("PYLAYER_TEST_STORAGE_ROOT"), *watch = getenv("PYLAYER_TEST_WATCH");
+    const char *boot = getenv("PYLAYER_TEST_BOOT");
+    boot_file = boot ? strdup(boot) : NULL;
+    watch_file = watch ? strdup(watch) : NULL;
+    watched_process = getpid();
     if (!wanted || !*wanted || !below)
         return;
     root = strdup(below);
@@ -273,6 +285,8 @@ static int open_at(int directory, const char *path, int flags, mode_t mode)
     bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_CREAT);
     if (refused_at(writes ? OPEN | CHANGE : OPEN, directory, path))
         return -1;
+    if (boot_file && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
+        path = boot_file;
     return (int)syscall(SYS_openat, directory, path, flags, mode);
 }
 
@@ -527,7 +541,11 @@ VISIBLE int fstat64(int fd, struct stat64 *found)
 VISIBLE int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (result != 0 || clock != CLOCK_REALTIME || !(watched & CLOCK))
+    /* By this time's microseconds the layer chooses one process of 64 that prunes. */
+    if (result == 0 && watch_file && clock == CLOCK_MONOTONIC &&
+        (now->tv_sec * 1000000ll + now->tv_nsec / 1000) % 64 == 0)
+        now->tv_nsec += now->tv_nsec < 999999000 ? 1000 : 0;
+    if (result != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE) || !(watched & CLOCK))
         return result;
     for (size_t i = 0; i < rule_count; i++) {
         long call = rules[i].operations & CLOCK ? ++rules[i].calls : 0;
@@ -547,4 +565,40 @@ VISIBLE time_t time(time_t *out)
     if (out)
         *out = now.tv_sec;
     return now.tv_sec;
+}
+
+VISIBLE int gettimeofday(struct timeval *restrict out, void *restrict zone)
+{
+    struct timespec now = {0};
+    (void)zone;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *out = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+    return 0;
+}
+
+/* ---- The end -------------------------------------------------------------------------------------- */
+
+static int is_interpreter(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    return info->dlpi_name && strstr(info->dlpi_name, "/_policy.") != NULL;
+}
+
+/* Not in children of the program. */
+__attribute__((destructor)) static void write_end(void)
+{
+    if (!watch_file || !*watch_file || getpid() != watched_process)
+        return;
+    const char *line = dl_iterate_phdr(is_interpreter, NULL) ? "interpreter=1\n" : "interpreter=0\n";
+    int file = (int)syscall(SYS_openat, AT_FDCWD, watch_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    syscall(SYS_write, file, line, strlen(line));
+    close(file);
+    watch_file = "";
+}
+
+VISIBLE void _exit(int status)
+{
+    write_end();
+    syscall(SYS_exit_group, status);
+    __builtin_unreachable();
 }

@@ -2,7 +2,7 @@
  *
  *   vk.exe COUNT [END] [THREADS] [FIRST]
  *
- * COUNT pipelines, which differ by a specialization constant from FIRST on (0 by default). Then it prints "ready", and ends:
+ * COUNT pipelines, which differ by a word of their shader from FIRST on (0 by default). Then it prints "ready", and ends:
  *
  *   return          destroys all, and returns from main (the default)
  *   exit            calls ExitProcess while THREADS threads create the same pipelines again
@@ -25,22 +25,9 @@
 #include <windows.h>
 
 #define VK_NO_PROTOTYPES
-#include <vulkan/vulkan_core.h>
+#include "../layer/program.h"
 
-#include "vk_comp.h"
-
-#define FUNCTIONS(f)                                                                                                   \
-    f(CreateInstance) f(EnumeratePhysicalDevices) f(CreateDevice) f(CreateShaderModule) f(CreateDescriptorSetLayout)   \
-        f(CreatePipelineLayout) f(CreateComputePipelines) f(DestroyPipeline) f(DestroyPipelineLayout)                  \
-            f(DestroyDescriptorSetLayout) f(DestroyShaderModule) f(DestroyDevice) f(DestroyInstance)
-#define DECLARE(name) static PFN_vk##name name;
-FUNCTIONS(DECLARE)
-
-static VkInstance instance;
-static VkDevice device;
-static VkShaderModule module;
-static VkDescriptorSetLayout set;
-static VkPipelineLayout layout;
+static Program program;
 static LONG next; /* the number of the next new pipeline, for threads */
 static uint32_t first, count;
 static HANDLE start_all;   /* an event for create_own */
@@ -57,61 +44,15 @@ static void check(const char *what, VkResult result)
 static void load(void)
 {
     HMODULE library = LoadLibraryA("vulkan-1.dll");
-    PFN_vkGetInstanceProcAddr get =
-        library ? (PFN_vkGetInstanceProcAddr)(void *)GetProcAddress(library, "vkGetInstanceProcAddr") : NULL;
-    check("vulkan-1.dll", get ? VK_SUCCESS : VK_ERROR_INITIALIZATION_FAILED);
-    CreateInstance = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
-    VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "App", .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    check("vkCreateInstance", CreateInstance(&info, NULL, &instance));
-#define LOAD(name) name = (PFN_vk##name)get(instance, "vk" #name);
-    FUNCTIONS(LOAD)
-}
-
-static void make_device(void)
-{
-    uint32_t one = 1;
-    VkPhysicalDevice gpu;
-    VkResult result = EnumeratePhysicalDevices(instance, &one, &gpu);
-    check("vkEnumeratePhysicalDevices", one ? VK_SUCCESS : result);
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    check("vkCreateDevice", CreateDevice(gpu, &info, NULL, &device));
-    VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof vk_comp, .pCode = vk_comp};
-    check("vkCreateShaderModule", CreateShaderModule(device, &code, NULL, &module));
-    VkDescriptorSetLayoutBinding binding = {.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                            .descriptorCount = 1,
-                                            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-    VkDescriptorSetLayoutCreateInfo bindings = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 1, .pBindings = &binding};
-    check("vkCreateDescriptorSetLayout", CreateDescriptorSetLayout(device, &bindings, NULL, &set));
-    VkPipelineLayoutCreateInfo sets = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set};
-    check("vkCreatePipelineLayout", CreatePipelineLayout(device, &sets, NULL, &layout));
+    check("vulkan-1.dll", library ? VK_SUCCESS : VK_ERROR_INITIALIZATION_FAILED);
+#define LOAD(name) name = (PFN_##name)(void *)GetProcAddress(library, #name);
+    CALLED_FUNCTIONS(LOAD)
+    check("Vulkan", open_program(&program, &(Wanted){.application = "App"}));
 }
 
 static void create(uint32_t number)
 {
-    VkSpecializationMapEntry entry = {.size = sizeof number};
-    VkSpecializationInfo constant = {
-        .mapEntryCount = 1, .pMapEntries = &entry, .dataSize = sizeof number, .pData = &number};
-    VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = "main",
-                  .pSpecializationInfo = &constant},
-        .layout = layout,
-    };
-    VkPipeline pipeline;
-    check("vkCreateComputePipelines", CreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline));
-    DestroyPipeline(device, pipeline, NULL);
+    check("vkCreateComputePipelines", use_changed(&program, VK_NULL_HANDLE, GENERATOR_WORD, number));
 }
 
 /* Called for what the program's own threads raise: lets them write where they tried to, and go on. */
@@ -223,7 +164,6 @@ int main(int argc, char **argv)
     count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1;
     first = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     load();
-    make_device();
     int threads = argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4);
     bool faults = !strcmp(how, "faults"), own = faults || !strcmp(how, "threads");
     for (uint32_t i = 0; i < count && !own; i++)
@@ -234,10 +174,6 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (!own)
         end(how, threads);
-    DestroyPipelineLayout(device, layout, NULL);
-    DestroyDescriptorSetLayout(device, set, NULL);
-    DestroyShaderModule(device, module, NULL);
-    DestroyDevice(device, NULL);
-    DestroyInstance(instance, NULL);
+    close_program(&program);
     return 0;
 }
