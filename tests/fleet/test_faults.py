@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -137,46 +137,7 @@ def test_wrong_bytes_in_a_pack(server: Faulty, known: Machine, at: int) -> None:
     assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("fault", [flipped(0), flipped(200), flipped(-1), cut(0), cut(10)])
-def test_wrong_bytes_in_an_index(server: Faulty, known: Machine, fault: Fault) -> None:
-    """A changed or cut index is refused."""
-    server.fault = only("index", fault)
-    assert problem(known, server.url)
-
-
-def test_ten_gigabytes_in_the_index(builder: Builder, server: Faulty, known: Machine) -> None:
-    """If a signed index announces a pack of 10 GB, the index is refused."""
-    packs = (dataclasses.replace(builder.index.packs[0], bytes=10 << 30),)
-    builder.replace_index(packs=packs, number=NEXT)
-    assert "bytes is no number from 1 to" in problem(known, server.url)
-
-
 # ---- who signs what ----------------------------------------------------------------------------------
-
-
-def unknown_key(builder: Builder) -> None:
-    builder.replace_index(key=Ed25519PrivateKey.generate(), number=NEXT)
-
-
-def other_identity(builder: Builder) -> None:
-    builder.replace_index(identity=OLD_DRIVER, number=NEXT)
-
-
-@pytest.mark.parametrize(
-    ("attack", "expected"),
-    [
-        (unknown_key, "fleet.keys"),
-        (other_identity, f"for identity {OLD_DRIVER.name}"),
-        (lambda builder: builder.replace_index(expires=1, number=NEXT), "expired"),
-    ],
-)
-def test_indexes(
-    builder: Builder, server: Faulty, known: Machine, attack: Callable[[Builder], None], expected: str
-) -> None:
-    """An index by an unknown key is refused, and so is one of another identity, or that has expired."""
-    known.pull(server.url)
-    attack(builder)
-    assert expected in problem(known, server.url)
 
 
 def test_mirror_that_lags_behind(builder: Builder, server: Faulty, known: Machine) -> None:

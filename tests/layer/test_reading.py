@@ -10,7 +10,7 @@ import pytest
 from disk import FailingDisk
 from host_steps import END, lines, run_host
 from scripted_driver import ScriptedDriver
-from world import BUILD, World
+from world import World
 
 from pylayer.store import format
 from pylayer.store.folder import read_identity
@@ -212,24 +212,6 @@ def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
     for _ in range(2):
         real.demo("--count", 64)
         assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["stored_records"]) == (64, 0, 0)
-
-
-def test_sentinel_of_the_layer(world: World) -> None:
-    """The layer makes the crash sentinel itself and deletes it, at vkDestroyDevice and at exit(). A process that is
-    killed leaves it, and the next start finds it."""
-    world.demo("--count", 4)
-    for arguments in ((), ("--no-destroy",), ("--exit", "exit")):
-        world.demo("--count", 4, *arguments)
-        assert not list(world.store.glob("store/*/*.live"))
-    command = [str(BUILD / "demo" / "pipelines"), "--count", "4", "--exit", "_exit"]
-    world.run(command)
-    (left,) = world.store.glob("store/*/*.live")
-    head, outcome = format.read_file_header(left.read_bytes())
-    assert outcome == "ok" and head is not None and head.kind == b"LIVE"
-    assert int(left.name[:16], 16) == head.program
-    world.demo("--count", 4)
-    assert (world.last()["hits"], world.last()["fetched"]) == (4, 4), "a death without marks is harmless"
-    assert list(world.store.glob("store/*/*.live")) == []
 
 
 def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
