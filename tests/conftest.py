@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for ending in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
     if signal.getsignal(ending) is signal.SIG_IGN:
         signal.signal(ending, signal.SIG_DFL)
+
+
+#: Why a test may be skipped, all of it: what a machine, its drivers or its user lacks. Beginnings of reasons.
+SKIPS = (
+    "got empty parameter set for (target)",  # no driver of Mesa but RADV and Lavapipe is here
+    "no disk can be mounted here: ",
+    "only root can run it",
+    "the table is of libvulkan-dev ",
+    "the validation layer of this system is ",
+    "this driver cannot be had: ",
+    "this driver has no VK_EXT_descriptor_heap",
+    "this driver is new: ",
+    "this machine gives this user no namespaces",
+    "this machine gives this user no overlay mounts",
+    "this system has no registry: ",
+    "this system's RADV has no VK_KHR_pipeline_binary",
+    "this user has no private group",
+    "this Wine runs no 32-bit programs ",
+    "validation crashes in this program without the layer",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped for any other reason fails."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(SKIPS):
+            report.outcome, report.longrepr = "failed", f"skipped, and SKIPS in tests/conftest.py has not why: {reason}"
+    return report
 
 
 def pytest_configure(config: pytest.Config) -> None:
