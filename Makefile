@@ -1,6 +1,5 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make fleet-demo  a builder publishes what it compiled, and an empty home pulls it from nginx, as a table
-# make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make wine  Windows programs under Wine, with the layer; two minutes
@@ -109,10 +108,6 @@ check: setup $(VENV)/extra-test $(CHECKED) lint
 
 fleet-demo: programs-demo setup
 	@$(BIN)/python -P tests/fleet/demo.py
-
-# Needs root for the chroot.
-fleet-chroot: programs-demo wheel
-	@$(BIN)/python -P tests/fleet/chroot.py
 
 # podman may need options: tests/containers/containers.py.
 containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
@@ -438,7 +433,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-foreign test-foreign-packages test-all containers
+.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-foreign test-foreign-packages test-all containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

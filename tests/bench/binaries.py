@@ -249,20 +249,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
     parser.add_argument("--rounds", type=int, default=25, help="rounds of the warm figures (25)")
     parser.add_argument("--cold-rounds", type=int, default=7, help="rounds of the cold figures (7)")
-    parser.add_argument("--json", type=Path, default=Path("build/bench-binaries.json"), help="where the figures go")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Binaries(Path(directory), options.count, options.here)
         figures = bench.rows(options.rounds, options.cold_rounds)
         rows = bench.driver_cache(options.cold_rounds)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = {
-        "figures": [figure.as_dict() for figure in figures],
-        "driver_cache": rows,
-        "remarks": bench.remarks,
-    }
-    options.json.write_text(json.dumps(document, indent=2) + "\n")
     show(console, figures)
     show_driver_cache(console, rows)
     for remark in bench.remarks:

@@ -9,7 +9,6 @@ that the environment gives, also NVIDIA's (__GL_SHADER_DISK_CACHE_SIZE).
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
@@ -62,7 +61,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1000, help="pipelines of each program (1000)")
     parser.add_argument("--kib", type=int, default=1024, help="size of the driver's own disk cache (1024)")
     parser.add_argument("--turns", type=int, default=3, help="turns after the first (3)")
-    parser.add_argument("--json", type=Path, default=Path("build/gain.json"), help="where the figures go")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pylayer-gain-") as directory:
         alone = Player(Path(directory, "alone"), options, None)
@@ -75,8 +73,6 @@ def main() -> None:
         f"{PROGRAMS} programs, {options.count} pipelines each, a driver cache of {options.kib} KiB: "
         f"{without:.2f} s without pylayer, {layered:.2f} s with it, {without / layered:.0f} times faster"
     )
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"count": options.count, "kib": options.kib, "turns": turns}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ def test_progress(user: User) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-@pytest.mark.parametrize("words", ["ls", "stats", "doctor"])
+@pytest.mark.parametrize("words", ["ls", "stats", "doctor", "report"])
 def test_tables_fit_the_terminal(user: User, words: str, columns: int) -> None:
     """A table is no wider than the terminal, and no number in it is cut."""
     user.demo(10)

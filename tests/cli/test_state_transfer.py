@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
@@ -77,20 +76,6 @@ def refused(user: User, path: Path, *words: str) -> str:
     return done.stderr
 
 
-def test_damage(exported: Path, elsewhere: User) -> None:
-    """A file that is not whole is refused as a whole: cut off anywhere, longer, or with any byte changed."""
-    data, chosen = exported.read_bytes(), random.Random(5)
-    for _ in range(12):
-        at = chosen.randrange(len(data))
-        changed = bytearray(data)
-        changed[at] ^= 1 << chosen.randrange(8)
-        for content in (data[:at], data + data[:at], changed):
-            exported.write_bytes(content)
-            # Zeros between records are no part of a record, and nothing is made of them.
-            if content != changed or elsewhere.pylayer("import", exported).returncode:
-                assert "refused" in refused(elsewhere, exported)
-
-
 #: Records that no export of recordings has, and why.
 FORGERIES = {
     "too short": format.record_parts(format.OBJECT, bytes(8)),
@@ -112,24 +97,6 @@ def test_forgeries(user: User, why: str) -> None:
         writer.add_parts(parts)
     writer.finish()
     assert why in refused(user, path)
-
-
-def test_signatures(exported: Path, user: User, elsewhere: User) -> None:
-    """A signed export is taken if its key is trusted or no signature is required, and never if it was changed."""
-    key, signed = user.directory / "my.key", user.directory / "signed.recorded"
-    public = user.public_key(key, "--new")
-    done = user.pylayer("export", signed, "--app", "pipelines", "--recordings", "--sign", key)
-    assert f"signed by {public}\n" in done.stdout
-    required = "import: {require_signature: true}\n"
-    elsewhere.policy_file.write_text(required)
-    assert "not signed" in refused(elsewhere, exported)
-    assert "does not list" in refused(elsewhere, signed)
-    elsewhere.policy_file.write_text(f"{required}trusted_keys: [{{name: farm, key: '{public}'}}]\n")
-    assert "signed by farm\n" in elsewhere.pylayer("import", signed).stdout
-    data = bytearray(signed.read_bytes())
-    data[len(data) // 2] ^= 1
-    signed.write_bytes(data)
-    assert "invalid" in refused(elsewhere, signed)
 
 
 def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:

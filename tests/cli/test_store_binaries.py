@@ -1,15 +1,13 @@
-"""Pipeline binaries in the store: the commands list, verify, export, import and remove them."""
+"""Pipeline binaries in the store: the commands list, export and import them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import loads
 import pytest
 from cli import stores
 from cli.stores import GAME, IDENTITY, TOOL, Store, cell
-from cli.test_store_transfer import Forger, refused
 from cli.user import User
 from unit.things import binaries, program_id, record
 
@@ -48,20 +46,6 @@ def test_ls(user: User, store: Store) -> None:
     assert sum(row["bytes"] for row in shelf["programs"]) + shelf["other_bytes"] == store.sizes()
 
 
-def problems(user: User) -> list[dict[str, Any]]:
-    return user.json("ls", "--verify", status=1)["problems"]  # type: ignore[no-any-return]
-
-
-def test_verify(user: User, store: Store) -> None:
-    """Every binary is verified. An impossible structure is a problem with the file's name."""
-    assert user.json("ls", "--verify")["fine"]
-    bad = record(binaries(b"x") + bytes(16), format.BINARIES)
-    store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
-    (problem,) = problems(user)
-    assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
-    assert "after the binaries" in user.pylayer("ls", "--verify").stdout
-
-
 # ---- export and import -------------------------------------------------------------------------------
 
 
@@ -82,23 +66,3 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
     again = portable.Import(str(path))
     list(again.steps(str(root)))
     assert (again.result.pipelines, again.result.known) == (0, 32)
-
-
-@pytest.mark.parametrize(
-    ("magic", "data", "fields", "reason"),
-    [
-        (format.BINARIES, binaries(b"x", global_key=0), {}, "without a global key"),
-        (format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
-        (format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
-        (format.CELL, stores.cell_data(1), {"flags": 8}, "of an unknown kind"),
-        (format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
-    ],
-)
-def test_forged_binaries(tmp_path: Path, magic: bytes, data: bytes, fields: dict[str, int], reason: str) -> None:
-    """An import with binaries of an unknown driver, of an unknown kind or of an impossible structure is refused as a
-    whole."""
-    forger = Forger(tmp_path / "x", IDENTITY)
-    forger.program(program_id(*GAME), "game")
-    forger.add(magic, data, **fields)
-    forger.writer.finish()
-    refused(tmp_path / "x", tmp_path, reason)

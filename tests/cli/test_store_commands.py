@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import Any
 
@@ -12,11 +11,6 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from unit.things import program_id
-
-from pylayer.store import format
-from pylayer.store.folder import Folder
-from pylayer.store.journal import Journal
-from pylayer.store.recency import used_parts
 
 #: Every command that reads or changes nothing but the store, as a command line.
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -142,14 +136,6 @@ def test_ls_without_description(user: User, store: Store) -> None:
 # ---- details ---------------------------------------------------------------------------------------
 
 
-def test_ls_program(user: User, store: Store) -> None:
-    """A program's name shows its pipelines."""
-    (shelf,) = user.json("ls", "game*")["identities"]
-    (game,) = shelf["programs"]
-    assert game["pipelines"] == 45
-    assert re.search(r"^game \(The Game\) +45 +3 +", user.pylayer("ls", "game*").stdout, re.M)
-
-
 def test_ls_one_identity(user: User, store: Store) -> None:
     """The prefix of an identity shows everything of that driver. --json has its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
@@ -176,13 +162,6 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
         assert tree(user) == before
 
 
-def test_hostile_names(user: User) -> None:
-    """A name is shown without its terminal control characters."""
-    Store(user.store).journal(("evil\x1b[2J\x07[red]x[/]", ""), cell(1))
-    text = user.pylayer("ls").stdout
-    assert "\x1b" not in text and "\x07" not in text and "[red]x[/]" in text
-
-
 def test_names_of_nobody(user: User, store: Store) -> None:
     """Files with names that pylayer never uses are counted, and no command fails because of them."""
     for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.attest", "-.pack"):
@@ -206,17 +185,3 @@ def test_store_that_cannot_be_read(user: User, store: Store) -> None:
     assert user.pylayer("ls").returncode == 0
     done = user.json("ls", "--verify", status=1)
     assert sorted(problem["outcome"] for problem in done["problems"]) == ["unreadable"] * 2
-
-
-def test_pipelines_that_another_program_has_stored(user: User) -> None:
-    """With share: all, a program uses pipelines of another one, and records that under its own name. They are stored,
-    and no command says that they are missing."""
-    folder = Folder(str(user.store), IDENTITY)
-    folder.prepare()
-    for program, known in ((GAME, (1, 2, 3)), (TOOL, (1, 2, 3, 4))):
-        journal = Journal(folder, program_id(*program), program[1])
-        if program == GAME:
-            for number in known:
-                journal.append(format.record_parts(format.CELL, bytes([number]) * 64, fingerprint=number))
-        journal.append(used_parts(list(known), int(time.time())))
-        journal.close()

@@ -17,7 +17,7 @@ from cli import stores
 from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import add_record, program_id
+from unit.things import add_record, binaries, program_id
 
 from pylayer.common import flat
 from pylayer.common.identity import Identity
@@ -240,18 +240,23 @@ def other_vendor(forger: Forger) -> None:
     forger.add(format.CELL, bytes(data))
 
 
-FORGERIES: dict[str, Callable[[Forger], None]] = {
-    "of another device": other_vendor,
-    "of another driver build": lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER)),
-    "shorter than a pipeline cache header": lambda forger: forger.add(format.CELL, b"code"),
-    "without a pipeline cache header": lambda forger: forger.add(format.CELL, bytes(100)),
-    "of an unknown kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
-    "a note with unknown content": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
-    "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
-    "the same record twice": lambda forger: forger.add(format.CELL, stores.cell_data(5)),
-    "an impossible program, or one that appears twice": lambda forger: forger.program(ID, "game"),
-    "a malformed list of uses": lambda forger: forger.add(format.USED, bytes(9)),
-}
+FORGERIES: list[tuple[str, Callable[[Forger], None]]] = [
+    ("of another device", other_vendor),
+    ("of another driver build", lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER))),
+    ("shorter than a pipeline cache header", lambda forger: forger.add(format.CELL, b"code")),
+    ("without a pipeline cache header", lambda forger: forger.add(format.CELL, bytes(100))),
+    ("of an unknown kind", lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200)),
+    ("a note with unknown content", lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n")),
+    ("a ATST record", lambda forger: forger.add(format.ATTEST, bytes(40))),
+    ("the same record twice", lambda forger: forger.add(format.CELL, stores.cell_data(5))),
+    ("an impossible program, or one that appears twice", lambda forger: forger.program(ID, "game")),
+    ("a malformed list of uses", lambda forger: forger.add(format.USED, bytes(9))),
+    ("of an unknown kind", lambda forger: forger.add(format.CELL, stores.cell_data(1), flags=8)),
+    ("of an unknown kind", lambda forger: forger.add(format.BINARIES, binaries(b"x"), kind=99)),
+    ("of an unknown kind", lambda forger: forger.add(format.BINARIES, binaries(b"x"), flags=4)),
+    ("without a global key", lambda forger: forger.add(format.BINARIES, binaries(b"x", global_key=0))),
+    ("larger than its record", lambda forger: forger.add(format.BINARIES, binaries(b"x")[:-16])),
+]
 
 
 def forged(path: Path, then: Callable[[Forger], None], fields: Any = None, program: str | None = "game") -> Path:
@@ -265,10 +270,10 @@ def forged(path: Path, then: Callable[[Forger], None], fields: Any = None, progr
     return path
 
 
-@pytest.mark.parametrize("reason", FORGERIES)
-def test_forged_records(tmp_path: Path, reason: str) -> None:
+@pytest.mark.parametrize(("reason", "forge"), FORGERIES)
+def test_forged_records(tmp_path: Path, reason: str, forge: Callable[[Forger], None]) -> None:
     """A record that an export cannot hold refuses the whole file, even with valid hashes and valid other records."""
-    refused(forged(tmp_path / "x", FORGERIES[reason]), tmp_path, reason)
+    refused(forged(tmp_path / "x", forge), tmp_path, reason)
 
 
 @pytest.mark.parametrize(

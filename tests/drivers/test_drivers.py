@@ -22,7 +22,7 @@ def test_facts(target: Target) -> None:
     """The driver says what facts.json says. A version that is not in it is for ``make drivers``."""
     row = asked(target)
     if row["version"] != facts.before(row, facts.read()).get("version"):
-        pytest.skip(f"{facts.about(row)} is new to facts.json; `make drivers` adds it")
+        pytest.skip(f"this driver is new: {facts.about(row)}; `make drivers` adds it to facts.json")
     assert facts.differences(row) == []
 
 
@@ -37,5 +37,5 @@ def asked(target: Target) -> dict[str, Any]:
     """Skips a test of a driver that does not know the chip."""
     row = facts.ask(target)
     if isinstance(row, str):
-        pytest.skip(f"this driver does not know the chip: {row}")
+        pytest.skip(f"this driver cannot be had: {row}")
     return row

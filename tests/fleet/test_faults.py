@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -59,12 +59,20 @@ def parts(machine: Machine) -> list[Path]:
 # ---- the server --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [403, 500, 503])
-@pytest.mark.parametrize("suffix", ["index", ".pack"])
-def test_server_errors(server: Faulty, known: Machine, status: int, suffix: str) -> None:
-    """An error of the server is told with its status, and the next pull does what is left."""
-    server.fault = only(suffix, failing(status))
-    assert str(status) in problem(known, server.url)
+#: What the server does to which files, and how it is told.
+FAULTS = [
+    *((suffix, failing(status), str(status)) for suffix in ("index", ".pack") for status in (403, 500, 503)),
+    *((".pack", cut(at), "") for at in (0, 1, 255, 256, 1000)),
+    *((".pack", flipped(at), "other bytes than the index says") for at in (0, 100, 300, 5000, -1)),
+]
+
+
+@pytest.mark.parametrize(("suffix", "fault", "told"), FAULTS)
+def test_fault_of_the_server(server: Faulty, known: Machine, suffix: str, fault: Fault, told: str) -> None:
+    """What a server does wrong is told, nothing of the pack is kept, and the next pull does what is left."""
+    server.fault = only(suffix, fault)
+    assert told in problem(known, server.url)
+    assert parts(known) == []
     server.fault = Faulty.fault
     assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
 
@@ -118,65 +126,7 @@ def test_server_that_stops(server: Faulty, known: Machine, suffix: str, monkeypa
     assert parts(known) == []
 
 
-@pytest.mark.parametrize("at", [0, 1, 255, 256, 1000, -1])
-def test_cut_pack(builder: Builder, server: Faulty, known: Machine, at: int) -> None:
-    """If the connection ends within a pack, the pull fails and leaves nothing of it, and a later one has all."""
-    server.fault = only(".pack", cut(at % builder.index.packs[1].bytes))
-    assert problem(known, server.url) and parts(known) == []
-    server.fault = Faulty.fault
-    assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("at", [0, 100, 300, 5000, -1])
-def test_wrong_bytes_in_a_pack(server: Faulty, known: Machine, at: int) -> None:
-    """A pack with one other bit is refused before any of it is used, and nothing is kept of it."""
-    server.fault = only(".pack", flipped(at))
-    assert "other bytes than the index says" in problem(known, server.url)
-    assert parts(known) == []
-    server.fault = Faulty.fault
-    assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("fault", [flipped(0), flipped(200), flipped(-1), cut(0), cut(10)])
-def test_wrong_bytes_in_an_index(server: Faulty, known: Machine, fault: Fault) -> None:
-    """A changed or cut index is refused."""
-    server.fault = only("index", fault)
-    assert problem(known, server.url)
-
-
-def test_ten_gigabytes_in_the_index(builder: Builder, server: Faulty, known: Machine) -> None:
-    """If a signed index announces a pack of 10 GB, the index is refused."""
-    packs = (dataclasses.replace(builder.index.packs[0], bytes=10 << 30),)
-    builder.replace_index(packs=packs, number=NEXT)
-    assert "bytes is no number from 1 to" in problem(known, server.url)
-
-
 # ---- who signs what ----------------------------------------------------------------------------------
-
-
-def unknown_key(builder: Builder) -> None:
-    builder.replace_index(key=Ed25519PrivateKey.generate(), number=NEXT)
-
-
-def other_identity(builder: Builder) -> None:
-    builder.replace_index(identity=OLD_DRIVER, number=NEXT)
-
-
-@pytest.mark.parametrize(
-    ("attack", "expected"),
-    [
-        (unknown_key, "fleet.keys"),
-        (other_identity, f"for identity {OLD_DRIVER.name}"),
-        (lambda builder: builder.replace_index(expires=1, number=NEXT), "expired"),
-    ],
-)
-def test_indexes(
-    builder: Builder, server: Faulty, known: Machine, attack: Callable[[Builder], None], expected: str
-) -> None:
-    """An index by an unknown key is refused, and so is one of another identity, or that has expired."""
-    known.pull(server.url)
-    attack(builder)
-    assert expected in problem(known, server.url)
 
 
 def test_mirror_that_lags_behind(builder: Builder, server: Faulty, known: Machine) -> None:

@@ -59,7 +59,7 @@ class Failures:
         traceback.print_exception(error, limit=-6)
 
 
-def run(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failures]:
+def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple[int, Failures]:
     """Inputs tried, and failures."""
     from fuzz import shapes
     from fuzz.targets import TARGETS, on_alarm
@@ -70,7 +70,7 @@ def run(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failure
     signal.signal(signal.SIGPROF, on_alarm)
     rng = random.Random(f"{name}{seed}")
     pool = [data for _, data in sorted(shapes.seeds()[name].items())]
-    extra = [*pool, *(shapes.large(target.large).values())]
+    extra = [*pool, *(shapes.large(target.large).values() if large else ())]
     began, done = time.monotonic(), 0
     while done < max(inputs, len(extra)) and time.monotonic() - began < seconds:
         if done < len(extra):
@@ -110,6 +110,7 @@ def main() -> int:
     parser.add_argument("--target", help="this one alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="no longer than this for each target")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--small", action="store_true", help="without the large inputs, which take seconds each")
     parser.add_argument("--repeat", metavar="FILE", help="an input that failed")
     options = parser.parse_args()
     if options.repeat:
@@ -123,7 +124,7 @@ def main() -> int:
     try:
         for name in names:
             inputs = round(options.inputs / targets.TARGETS[name].cost / share)
-            done, failures = run(name, inputs, options.seed, options.seconds)
+            done, failures = run(name, inputs, options.seed, options.seconds, not options.small)
             total += done
             failed += len(failures.seen)
     finally:

@@ -23,7 +23,6 @@ from pylayer.common.identity import Identity
 from pylayer.store import cache_history, format, pack, recency, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
-OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
 
 #: Lengths and places that no honest writer gives.
 HOSTILE = (

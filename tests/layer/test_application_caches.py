@@ -36,14 +36,6 @@ def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path
     assert alone["feedback"]["application_cache_hit"] == 20
 
 
-def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
-    """With application_caches: pass the driver gets the data unchecked."""
-    saved.write_bytes(saved.read_bytes()[:16] + bytes(16) + saved.read_bytes()[32:])  # another UUID
-    config = world.policy("settings: {application_caches: pass}\n")
-    world.demo("--count", 4, "--cache", saved, **config)
-    assert world.last()["caches_emptied"] == 0
-
-
 def test_zero_length_with_a_pointer(world: World) -> None:
     """A pointer with a length of zero becomes an empty cache."""
     process = world.recipe(ZERO_LENGTH)

@@ -18,7 +18,6 @@ from pylayer.store.reader import Reader
 COUNT = 3 * CHUNK_CELLS
 #: So large that these cells are more than the bytes from which on cells are joined.
 PAYLOAD = "payload=2048;guilty=40"
-GUILTY = f"{PAYLOAD};pipeline=crash?guilty"
 
 
 def records(world: World) -> Counter[bytes]:

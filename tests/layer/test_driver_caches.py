@@ -47,9 +47,33 @@ FAULTS_WITH_A_CACHE = [
     "merge=ignore",
 ]
 
+OFF = "the layer is off, because the driver finds nothing in its own cache data"
 #: Ways in which nothing is in a cache that is made of the driver's own data.
-GIVES_NOTHING_BACK = ["create-cache=ignore", "get-data=garbage", "get-data=header:vendor", "get-data=header:length"]
+GIVES_NOTHING_BACK = [
+    "create-cache=ignore",
+    "get-data=garbage",
+    "get-data=header:vendor",
+    "get-data=header:length",
+    "get-data=header:short",
+    "get-data=shrink",
+    "get-data=stub",
+    "pipeline=ignore",
+]
 
+#: What a driver lacks, or does not tell: threads that create pipelines in batches notice nothing of it.
+LACKS = [
+    "",
+    "cache-control=no",
+    "create-device=error:feature-not-present?cache-control",
+    "pipeline=error:compile-required?may-not-compile",
+    "pipeline=error:compile-required?may-not-compile?compute",
+    "pipeline=error:compile-required?may-not-compile?graphics",
+    "create-cache=error:initialization-failed?data",
+    "feedback=no",
+    "feedback=no-hits",
+]
+
+BATCHES: list[str | int] = ["--count", 24, "--threads", 3, "--batch", 4]
 OWN_CACHE: list[str | int] = ["--count", 8, "--cache", "object", "--feedback"]
 
 
@@ -86,6 +110,9 @@ def test_data_of_the_program_fails(scripted: ScriptedDriver, tmp_path: Path, res
 
 NO_CACHE: list[str | int] = ["--count", 8]
 NOTICES_NOTHING = [(script, NO_CACHE) for script in FAULTS] + [(script, OWN_CACHE) for script in FAULTS_WITH_A_CACHE]
+NOTICES_NOTHING += [
+    (script, BATCHES) for script in (*LACKS, "get-data=incomplete", "merge=error:out-of-device-memory@1")
+]
 #: Every command of the device fails, from the first or a later one on.
 NOTICES_NOTHING += [("any=error:device-lost", NO_CACHE), ("any=error:device-lost@5+", OWN_CACHE)]
 NOTICES_NOTHING += [("any=error:out-of-host-memory", NO_CACHE), ("any=error:out-of-host-memory", OWN_CACHE)]
@@ -105,7 +132,7 @@ def test_driver_gives_nothing_back(scripted: ScriptedDriver, script: str, argume
     the program."""
     assert scripted.compiles_after(script, *arguments) == 8
     assert sum(run["stored_records"] for run in scripted.world.runs()) == 0
-    assert scripted.world.runs()[-1]["carrier"] == "off"
+    assert scripted.world.runs()[-1]["reason"] == OFF
 
 
 def test_equal_pipelines_with_two_fingerprints(scripted: ScriptedDriver) -> None:

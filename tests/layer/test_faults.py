@@ -10,10 +10,7 @@ from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
 from world import seen
 
-NO_CACHE_CONTROL = "cache-control=no"
 REFUSED_CACHE_CONTROL = "create-device=error:feature-not-present?cache-control"
-#: Drivers for which the layer is off: the feature is missing, or it is advertised and refused.
-WITHOUT_CACHE_CONTROL = [NO_CACHE_CONTROL, REFUSED_CACHE_CONTROL]
 #: No probe ever hits, for pipelines of one kind or for all.
 PROBE_MISSES = "pipeline=error:compile-required?may-not-compile"
 NO_INITIAL_DATA = "create-cache=error:initialization-failed?data"
@@ -23,24 +20,7 @@ ONLY_CACHES = "internal-cache=no;binaries=no"
 SLOW_COMPILES = "internal-cache=no;binaries=no;pipeline=slow:5?compile"
 SLOW = "create-cache=slow:2;get-data=slow:2;merge=slow:2"
 
-#: Faults under which every call of the program still succeeds without the layer. test_driver_caches.py has more faults
-#: of VkPipelineCache.
-HARMLESS = [
-    "",
-    *WITHOUT_CACHE_CONTROL,
-    PROBE_MISSES,
-    f"{PROBE_MISSES}?compute",
-    f"{PROBE_MISSES}?graphics",
-    NO_INITIAL_DATA,
-    "get-data=stub",
-    "get-data=incomplete",
-    "merge=error:out-of-device-memory@1",
-    "feedback=no",
-    "feedback=no-hits",
-    SLOW,
-]
-
-#: Faults, some of them from HARMLESS, that make no difference to the cells carrier: the second run only hits.
+#: Faults that make no difference to the cells carrier: the second run only hits.
 WITHOUT_CONSEQUENCE = [
     "get-data=grow@1",
     "get-data=error:out-of-host-memory?data@1",
@@ -54,26 +34,9 @@ WITHOUT_CONSEQUENCE = [
 # ---- Every fault -------------------------------------------------------------------------------------
 
 
-#: Threads that create pipelines in batches, and a program with a VkPipelineCache of its own.
-PROGRAMS: list[Arguments] = [
-    ["--count", 24, "--threads", 3, "--batch", 4],
-    ["--count", 12, "--threads", 2, "--cache", "object", "--feedback"],
-]
-
-
-@pytest.mark.parametrize("arguments", PROGRAMS, ids=["batches", "own cache"])
-@pytest.mark.parametrize("script", HARMLESS)
-def test_program_notices_nothing(scripted: ScriptedDriver, script: str, arguments: Arguments) -> None:
-    """A program sees in two runs what it sees without the layer."""
-    alone = seen(scripted.demo(*arguments, script=script, layered=False))
-    for _ in range(2):
-        assert seen(scripted.demo(*arguments, script=script)) == alone
-
-
-@pytest.mark.parametrize("script", [script for script in HARMLESS if script not in WITHOUT_CACHE_CONTROL])
+@pytest.mark.parametrize("script", ["", PROBE_MISSES, NO_INITIAL_DATA, "get-data=stub", "feedback=no-hits", SLOW])
 def test_program_that_may_not_compile_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program is obeyed under every fault of a driver that has the
-    flag."""
+    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program is obeyed whatever of a cache does not work."""
     arguments = ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"]
     alone = seen(scripted.demo(*arguments, script=script, layered=False))
     assert seen(scripted.demo(*arguments, script=script)) == alone
@@ -189,24 +152,6 @@ def test_no_more_caches_can_be_made(scripted: ScriptedDriver, made: int) -> None
 
 
 # ---- Caches that keep or return nothing --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("script", ["get-data=stub", "get-data=shrink", "get-data=header:short", "pipeline=ignore"])
-def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
-    """If caches keep nothing, or the driver returns only their header or less, the layer says so in one line and stays
-    out. After two such runs it stays out from the start."""
-    script = f"{SLOW_COMPILES};{script}"
-    alone = seen(scripted.demo("--count", 40, script=script, layered=False))
-    for _ in range(2):
-        run = scripted.demo("--count", 40, script=script, verify=True, PYLAYER_LOG="info")
-        assert seen(run) == alone
-        assert run.stderr.count("nothing can be stored; the layer is off for it") == 1
-        counters = scripted.world.last()
-        assert counters["compiled"] == 0 and counters["passed"] > 0
-    third = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
-    assert seen(third) == alone
-    assert third.stderr.count("the layer is off, because the driver finds nothing in its own cache data") >= 1
-    assert (scripted.world.last()["passed"], scripted.world.last()["uncacheable"]) == (40, 0)
 
 
 @pytest.mark.parametrize("script", ["get-data=incomplete", "get-data=error:out-of-host-memory?data"])

@@ -29,14 +29,6 @@ def test_moved_home(world: World) -> None:
     assert compiled_and_hits(world) == (0, 12)
 
 
-def test_pipeline_binaries(world: World) -> None:
-    """The identity is the same whether a program enables pipeline binaries or not."""
-    world.demo("--count", 1)
-    without = identity(world)
-    assert f"identity {without}" in world.recipe("device binaries\n", PYLAYER_LOG="info").stderr
-    assert identity(world) == without
-
-
 @pytest.mark.parametrize("damage", [b"", bytes(400), b"format=i:1\n"], ids=["empty", "zeros", "another's"])
 def test_damaged_identity_file(world: World, damage: bytes) -> None:
     """An identity file that is empty after a power cut costs nothing: everything is found, nothing is renamed, and the

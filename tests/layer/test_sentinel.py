@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import xxhash
 from disk import FailingDisk
 from poison import poison_records
 from scripted_driver import ScriptedDriver
@@ -363,21 +362,6 @@ def test_suspected_twice(scripted: ScriptedDriver) -> None:
     for _ in range(2):
         again(world)
         assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
-
-
-def test_pid_given_out_again(world: World) -> None:
-    """The mark of a dead process counts even if another process, started later, has its pid now."""
-    warm(world)
-    poison(world, 3)
-    dies(world)
-    (path,) = world.live_files()
-    data = bytearray(path.read_bytes())
-    # Writes our own pid beside the start time of the process that died: docs/internals/format.md, 'File header'.
-    data[160:164] = os.getpid().to_bytes(4, "little")
-    data[248:256] = xxhash.xxh3_64_intdigest(bytes(data[:248])).to_bytes(8, "little")
-    path.write_bytes(bytes(data))
-    again(world)
-    assert world.last()["compiled"] == 1
 
 
 def test_suspects_of_two_types(world: World) -> None:

@@ -172,36 +172,6 @@ def test_program_name(tmp_path: Path, executable: str, command_line: list[str], 
     assert bytes.fromhex(answer).decode("utf-8", "replace") == name
 
 
-def test_names_at_random(tmp_path: Path) -> None:
-    """For any command line, a name is the executable's with at most one argument, or a mapped or called Windows
-    program's."""
-    source = random.Random(8)
-    arguments = [
-        b"",
-        b"-c",
-        b"-e",
-        b"-O",
-        b"--",
-        b"/opt/x/run.py",
-        b"C:\\Games\\Game.exe",
-        b".exe",
-        b"a/",
-        b"\xff/\xc3",
-    ]
-    mapped = "\n".join(lines("/g/Other.exe", "/g/game.exe", "/run.py")).encode()
-    cases = []
-    for number in range(5000):
-        line = b"\0".join(source.choices(arguments, k=source.randrange(5))) + source.choice((b"", b"\0"))
-        cases.append((source.choice((b"python3", b"wine64-preloader", b"demo", b"")), line))
-        process(tmp_path / f"{number}", *cases[-1], source.choice((b"", mapped)))
-    asked = (("n", bytes(tmp_path / f"{number}"), b"") for number in range(len(cases)))
-    for (name, line), answer in zip(cases, answers(*asked), strict=True):
-        found = bytes.fromhex(answer)
-        script = found[len(name) + 1 :]
-        said = line + b"Other.exe game.exe"
-        assert (found.startswith(name) and (script == b"" or script in line)) or found in said, (name, line, found)
-
-
 def copy_of(document: dict[str, Any]) -> bytes:
     """Returns a compiled copy as ``compiled.write_copy`` writes it."""
     return sealed(f"{skip_line(document)}\nshare=s:all\n".encode())
@@ -284,12 +254,3 @@ def test_copies_that_policy_does_not_write(line: bytes) -> None:
     """A copy with a valid digest and rules that policy does not write, or without their end, decides nothing."""
     assert answers(ask(sealed(line + b"\n"), program("a"), True)) == [UNDECIDED]
     assert answers(ask(sealed(b"sa\0*\0*\0"), program("a"), True)) == [UNDECIDED]
-
-
-def test_copies_at_random() -> None:
-    """Random copies with a valid digest are read without an error and never beyond their end."""
-    source = random.Random(10)
-    pieces = [b"s", b"n", b"\0", b"\0", b"\0", b"*\0*\0*\0", b"\n", b"*", b"?", b"a", b"\xff"]
-    copies = [sealed(b"".join(source.choices(pieces, k=source.randrange(30)))) for _ in range(20000)]
-    found = answers(*(ask(copy, program("a*"), source.random() < 0.5) for copy in copies))
-    assert set(found) == {NO, YES, UNDECIDED}

@@ -314,7 +314,7 @@ def test_own_cache_on_a_failing_disk(world: World, unnoticed: Check, tmp_path: P
     size = saved.stat().st_size
     result = unnoticed(rules, "--count", 20, "--cache", saved)
     assert result["cache_loaded_bytes"] == size
-    assert len(warnings(result)) <= 1
+    assert len(warnings(result)) == (rules != "write:SHORT=100")
     world.demo("--count", 20, "--cache", saved)
     assert world.last()["compiled"] == 0
     assert leftovers(world.store) == []

@@ -3,30 +3,21 @@ them."""
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 
 import loads
 import pytest
-from unit.folders import IDENTITY, loaded, put, run, run_all
+from unit.folders import IDENTITY, run
 from unit.things import (
-    add_record,
     binaries,
 )
 
-from pylayer.store import bounds, checking, fold, format, journal, pack
+from pylayer.store import checking, fold, format, journal
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
 # ---- their structure ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("data", [(), (b"one",), (b"", b"x" * 16, b"y" * 17)])
-def test_structure(data: tuple[bytes, ...]) -> None:
-    """A pipeline may have any number of binaries of any size, including none."""
-    assert problem(binaries(*data)) == ""
 
 
 def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> bytes:
@@ -78,20 +69,6 @@ def binaries_in(folder: Folder, owner: int) -> list[bytes]:
 
 
 SOFT = [bytes([number]) * 3000 for number in range(60)]
-HARD = [random.Random(number).randbytes(60_000) for number in range(60)]
-
-
-def test_fold_keeps_them(folder: Folder) -> None:
-    """After one fold and after two, each program has its binaries and cells."""
-    put_binaries(folder, 1, *SOFT)
-    put(folder, 1, range(20))
-    put_binaries(folder, 2, *SOFT[:20])
-    for _ in range(2):
-        results = run_all(folder, everything=True, drop=lambda planned: False)
-        assert [result.damage for result in results] == [[], []]
-        assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT))
-        assert sorted(binaries_in(folder, 2)) == sorted(map(binaries, SOFT[:20]))
-        assert len(loaded(folder, 1)[0]) == 20
 
 
 def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
@@ -109,27 +86,3 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     assert [what.outcome for what in result.damage] == ["impossible"]
     assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT[:3]))
     assert not path.exists()
-
-
-def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
-    """An impossible record in a pack is left out, and the file is replaced."""
-    writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
-    for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
-        add_record(writer, whole, format.BINARIES)
-    writer.finish()
-    result = run(fold.Fold(folder, 1, everything=True, must=frozenset([writer.path])))
-    assert [what.outcome for what in result.damage] == ["impossible"]
-    assert len(binaries_in(folder, 1)) == 11
-    assert not os.path.exists(writer.path)
-
-
-def test_least_recently_used_leave(folder: Folder) -> None:
-    """Beyond the limit, binaries are evicted by their last use, like cells."""
-    put_binaries(folder, 1, *HARD[:10], last_used=1000)
-    put_binaries(folder, 1, *HARD[10:20], last_used=2000)
-    run(fold.Fold(folder, 1, everything=True))
-    trimmed = bounds.Eviction(folder.root, 700_000)
-    list(trimmed.steps())
-    left = binaries_in(folder, 1)
-    assert trimmed.records == 20 - len(left) and 8 <= len(left) <= 10
-    assert {binaries(one) for one in HARD[10:20]} >= set(left)

@@ -33,17 +33,6 @@ def enforce(folder: Folder, max_store: int) -> bounds.Eviction:
     return trimmed
 
 
-def test_least_recently_used_leaves_first(folder: Folder) -> None:
-    """The record that no run has used for the longest time is evicted first, whatever its age."""
-    put(folder, 1, range(100), last_used=1000)
-    uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
-    run_all(folder)
-    trimmed = enforce(folder, 200_000)
-    assert trimmed.bytes_before > 300_000 and trimmed.bytes_after <= 200_000
-    left = numbers_left(folder, 1)
-    assert set(range(20, 60)) <= set(left) and 45 <= len(left) < 70
-
-
 def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
     """A use that was recorded after its record was folded counts, even if it was folded into a pack of its own."""
     put(folder, 1, range(200), last_used=1000)

@@ -6,12 +6,9 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from unit import things
 from unit.things import facts, program_id
 
-from pylayer.common import outcomes
 from pylayer.common.cache_header import judge
 from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
@@ -90,16 +87,6 @@ def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) 
     assert Policy().admit_cache(judged, facts(), DEFAULTS) == (verdict, outcome)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=40), st.integers(0, 2**64 - 1), st.booleans())
-def test_judge_takes_anything(data: bytes, size: int, is_null: bool) -> None:
-    """For any data the outcome has a name. Only this driver's header, or one that an extension defines, is accepted."""
-    outcome = judge(cache_data(data, size, is_null), facts())
-    assert outcome in outcomes.HEADER
-    is_extensions = int.from_bytes(data[4:8], "little") // 1000000 == 1000
-    assert outcome != "accepted" or is_extensions or data[4:32] == GOOD[4:]
-
-
 # ---- identity ----------------------------------------------------------------------------------------
 
 FIELDS = {
@@ -153,12 +140,3 @@ def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> No
     chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
     assert chosen == carrier
     assert reason
-
-
-@pytest.mark.parametrize(
-    ("store", "carrier", "records"), [("read-write", "cells", 1), ("read-only", "cells", 0), ("read-write", "off", 0)]
-)
-def test_recording_is_planned(store: str, carrier: str, records: int) -> None:
-    """State is recorded where it can be stored."""
-    plan = Policy().plan_device(things.program(), facts(), {**DEFAULTS, "store": store, "carrier": carrier})
-    assert plan.record_state == records

@@ -63,15 +63,3 @@ def test_package() -> None:
     sources = [(path.read_text(), str(path.relative_to(PACKAGE))) for path in SOURCES]
     assert len(sources) > 50
     lints.none(f"{name}:{problem}" for source, name in sources for problem in problems(source, name))
-
-
-def test_safe_loader() -> None:
-    """The loader of policy files is a subclass of the safe one, which creates no object that a text names."""
-    import yaml
-
-    from pylayer.common.policy_yaml import _Loader
-
-    assert issubclass(_Loader, yaml.SafeLoader)
-    assert not issubclass(_Loader, (yaml.FullLoader, yaml.UnsafeLoader))
-    made = {tag for tag in _Loader.yaml_constructors if tag}
-    assert made == {tag for tag in yaml.SafeLoader.yaml_constructors if tag}

@@ -6,24 +6,17 @@ import os
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from namespaces import container, rebooted, unshared
+from namespaces import unshared
 from unit.things import run_python
 from world import BUILD
 
 from pylayer.common import owner
 
-#: The program's first thread ends, and another one goes on.
-FIRST_THREAD_ENDS = """
-import ctypes, threading
-threading.Thread(target=input).start()
-ctypes.CDLL(None).pthread_exit(None)
-"""
 #: A pid that belongs to no process.
 GONE = (1 << 22) + 7
 HEADER_FIELDS = struct.Struct("<16sIIQ")
@@ -56,11 +49,6 @@ both = pytest.mark.parametrize("ask", [in_python, in_c], ids=["Python", "C"])
 
 def start_ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-
-
-def letter(pid: int) -> str:
-    """Returns the state letter from /proc."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def name(pid: int, ticks: int, /, **changed: int) -> str:
@@ -105,42 +93,11 @@ def test_table(ask: Implementation) -> None:
     assert dict(zip(CASES, answers, strict=True)) == {case: answer for case, (_, answer) in CASES.items()}
 
 
-@both
-def test_process_of_which_a_part_has_ended(ask: Implementation) -> None:
-    """A process whose first thread has ended still runs. A process without threads has ended, even if nobody has waited
-    for it."""
-    with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE) as process:
-        this = name(process.pid, start_ticks(process.pid))
-        while letter(process.pid) != "Z":
-            time.sleep(0.001)
-        assert ask(this)[1:] == ["alive"]
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert ask(this)[1:] == ["dead"]
-
-
 def test_both_describe_a_process_alike() -> None:
     """Both give a process the same machine, boot and pid namespace, and each its own pid and start."""
     (python,), (c,) = in_python(), in_c()
     assert python[:32] == c[:32] and python[40:48] == c[40:48]
     assert HEADER_FIELDS.unpack(bytes.fromhex(c))[3] >= HEADER_FIELDS.unpack(bytes.fromhex(python))[3] > 0
-
-
-@both
-def test_after_a_reboot(ask: Implementation, tmp_path: Path) -> None:
-    """A process of an earlier boot is dead, though its pid and its start are those of a process that runs."""
-    with other_process() as (pid, ticks):
-        this = name(pid, ticks)
-        assert ask(this)[1:] == ["alive"]
-        assert ask(this, around=rebooted(tmp_path))[1:] == ["dead"]
-
-
-@both
-def test_in_a_container(ask: Implementation) -> None:
-    """In another pid namespace the same process is elsewhere, and a process there is elsewhere for those outside."""
-    with other_process() as (pid, ticks):
-        theirs, answer = ask(name(pid, ticks), around=container())
-    assert answer == "elsewhere" and ask(theirs)[1:] == ["elsewhere"]
 
 
 @both

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import struct
 import threading
 from pathlib import Path
 
@@ -54,35 +52,6 @@ def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
     assert joined == [[11, 12, 13, 14, 15]]
 
 
-def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
-    """A journal whose writer still runs is not folded. Its records stay where they are."""
-    writer = journal.Journal(folder, 1)
-    writer.append(format.record_parts(format.CELL, b"alive"))
-    put(folder, 1, range(3))
-    run(fold.Fold(folder, 1, everything=True))
-    assert writer.path is not None and os.path.exists(writer.path)
-    writer.append(format.record_parts(format.CELL, b"still"))
-    assert {b"alive", b"still"} <= set(loaded(folder, 1)[0])
-
-
-def test_interrupted_anywhere(folder: Folder) -> None:
-    """A fold that stops after any step keeps all records, and the next one finishes."""
-    for start in range(0, 200, 40):
-        put(folder, 1, range(start, start + 80))
-    for stop in itertools.count():
-        work = fold.Fold(folder, 1).steps()
-        for number, _ in enumerate(work):
-            if number == stop:
-                break
-        else:
-            break
-        work.close()
-        assert not [name for name in os.listdir(folder.path) if name.endswith(".tmp")]
-        assert len(loaded(folder, 1)[0]) == 240, stop
-    run(fold.Fold(folder, 1))
-    assert len(loaded(folder, 1)[0]) == 240
-
-
 def test_more_files_than_descriptors(folder: Folder) -> None:
     """A fold in a program's process uses few file descriptors, however many journals there are."""
     for number in range(200):
@@ -116,34 +85,6 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
 # ---- damage ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "outcome"),
-    [
-        (lambda data: data[:-100], "truncated"),
-        (lambda data: data + b"behind the end", "extended"),
-        (lambda data: data[:400] + bytes(400) + data[800:], "damaged-data"),
-        (lambda data: bytes(len(data)), "zero-filled"),
-        (lambda data: b"", "empty"),
-        (lambda data: b"\x7fELF" + data[4:], "not-a-store-file"),
-        (lambda data: data[:100] + b"\xff" + data[101:], "damaged-header"),
-    ],
-    ids=["truncated", "extended", "block", "zeros", "empty", "not ours", "header"],
-)
-def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
-    """Each kind of damage to a pack has a name. A fold keeps the records in it that verify, and deletes the file."""
-    put(folder, 1, range(400))
-    run(fold.Fold(folder, 1))
-    path = packs(folder)[0]
-    Path(path).write_bytes(change(Path(path).read_bytes()))  # type: ignore[operator]
-    before, found = loaded(folder, 1)
-    assert outcome in [what.outcome for what in found.damage]
-    result = run(fold.Fold(folder, 1, must=frozenset([path])))
-    assert outcome in [what.outcome for what in result.damage]
-    assert not os.path.exists(path)
-    now, found = loaded(folder, 1)
-    assert (sorted(now), found.damage) == (sorted(before), [])
-
-
 def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system may give less than was asked for with one call. Nothing is damaged then."""
     put(folder, 1, range(400))
@@ -155,19 +96,6 @@ def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -
     now, found = loaded(folder, 1)
     assert (now, found.damage) == (before, [])
     assert read_small(packs(folder)[0], len(whole)) == whole
-
-
-def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
-    """A pack of a newer version is reported, not used, and not moved."""
-    put(folder, 1, range(4))
-    run(fold.Fold(folder, 1))
-    path = packs(folder)[0]
-    data = bytearray(Path(path).read_bytes())
-    struct.pack_into("<I", data, 8, format.VERSION + 1)
-    Path(path).write_bytes(data)
-    assert [what.outcome for what in loaded(folder, 1)[1].damage] == ["foreign-version"]
-    run(fold.Fold(folder, 1, must=frozenset([path])))
-    assert Path(path).read_bytes() == data
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
-from pylayer.store.state import Created, State, Unusable
+from pylayer.store.state import Created, State
 from pylayer.store.verification import Verification
 from pylayer.values import Recorded
 
@@ -61,23 +61,6 @@ def fold(root: Path, limit: int = 1 << 30) -> None:
 
 def fingerprints(found: State) -> list[int]:
     return sorted(created.fingerprint for created in found.created.values())
-
-
-def test_written_and_read(tmp_path: Path) -> None:
-    """Objects come after what they are made of, once. What failed is known by pipeline and identity."""
-    put(tmp_path, range(3))
-    found = state.read(str(tmp_path), PROGRAM)
-    assert (fingerprints(found), found.application, found.damage) == ([1, 2, 3], "a program", [])
-    have: set[bytes] = set()
-    for created in found.created.values():
-        data, inputs = found.with_inputs(created.pipeline, have)
-        have.update(inputs)
-        assert have.issuperset(state.made_of(data))
-    assert len(have) == 4
-    found.fail(b"p" * 16, b"i" * 16, "why")
-    assert state.read(str(tmp_path), PROGRAM).failed == {b"p" * 16: {b"i" * 16: "why"}}
-    (path,) = found.paths
-    assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(tmp_path / "state").st_mode & 0o777 == 0o700
 
 
 def test_fold(tmp_path: Path) -> None:
@@ -174,20 +157,6 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
     assert (len(after.created), len(after.objects)) == (10 - (what == "created"), 23 - is_lost)
 
 
-def test_newer_version(tmp_path: Path) -> None:
-    """A newer pylayer's files stay."""
-    path = Path(put(tmp_path, range(1)))
-    data = bytearray(path.read_bytes())
-    data[8] += 1
-    path.write_bytes(data)
-    put(tmp_path, range(20, 21))
-    put(tmp_path, range(30, 31))
-    fold(tmp_path, 1 << 20)
-    after = state.read(str(tmp_path), PROGRAM)
-    assert len(after.paths) == 2 and fingerprints(after) == [21, 31]
-    assert bytes(data) in [Path(one).read_bytes() for one in after.paths]
-
-
 @pytest.mark.parametrize("suffix", [".objects", ".objectpack"])
 def test_earlier_build(tmp_path: Path, suffix: str) -> None:
     """What an earlier build recorded is read, verified and folded."""
@@ -252,18 +221,3 @@ def test_devices_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, b
     found = read(str(tmp_path), PROGRAM)
     assert (fingerprints(found), len(found.objects)) == ([1, 2, 3, 4, 5], 7)
     assert not Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
-
-
-def test_hostile_lengths() -> None:
-    """No length is believed."""
-    rng = random.Random(1)
-    whole = bytearray(recorded.object_of(bytes(96), 11, [(8, 16)], [(24, 17, bytes(16))]))
-    for _ in range(3000):
-        data = bytearray(whole[: rng.choice((len(whole), rng.randrange(len(whole))))])
-        for _ in range(rng.randrange(4)):
-            if data:
-                data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
-        try:
-            assert len(state.made_of(bytes(data))) < 8
-        except Unusable:
-            continue

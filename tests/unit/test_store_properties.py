@@ -209,22 +209,6 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
 # ---- packs -------------------------------------------------------------------------------------------
 
 
-@few
-@given(st.lists(ANY_DATA, max_size=12))
-def test_pack_round_trip(datas: list[bytes]) -> None:
-    """A pack can be read from its start, and each of its records at its offset."""
-    with a_folder() as folder:
-        path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas)
-        assert cells_of(path) == datas
-        one = reader.Reader(path)
-        header, _ = one.header()
-        assert header is not None and header.size == os.path.getsize(path)
-        records = [(part.place(record), record) for part in one.content(header, []) for record in part.records]
-        places = [place for place, record in records if record.magic != format.TABLE]
-        found = [one.record_at(offset) for offset in places]
-        assert [pair[1] for pair in found if pair] == datas
-
-
 @many
 @given(st.lists(ANY_DATA, max_size=12), CHANGES)
 def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:

@@ -18,7 +18,7 @@ from unit.folders import IDENTITY, put_known
 from pylayer.common import compiled, file_kinds, files, paths, user_policy
 from pylayer.common.file_kinds import FileName
 from pylayer.common.files import read_small
-from pylayer.store import decisions, format, runs, sentinel
+from pylayer.store import decisions, format, sentinel
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 from pylayer.store.timeline import RunFile
@@ -38,28 +38,6 @@ def loaded(folder: Folder) -> tuple[int, list[str]]:
 
 
 # ---- files of the store ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_file_that_others_may_write(folder: Folder, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of the store that a group or everybody may write to is not read, even in a private directory."""
-    path = journal_in(folder)
-    assert loaded(folder) == (1, [])
-    without_private_group(monkeypatch)
-    path.chmod(mode)
-    assert loaded(folder) == (0, [f"unreadable: {path} can be written by others (chmod go-w {path}); it is not used"])
-
-
-@pytest.mark.parametrize("below", ["store", "identity"])
-def test_links_in_the_store_are_not_followed(folder: Folder, tmp_path: Path, below: str) -> None:
-    """A directory of the store that is a link is refused for reading and writing, with a line that says so."""
-    journal_in(folder)
-    at = Path(folder.path) if below == "identity" else Path(folder.path).parent
-    at.rename(tmp_path / "moved")
-    at.symlink_to(tmp_path / "moved")
-    assert loaded(folder) == (0, [f"unreadable: Not a directory, or a link to one: {at}"])
-    with pytest.raises(NotADirectoryError):
-        folder.prepare()
 
 
 def test_root_may_be_a_link(folder: Folder, tmp_path: Path) -> None:
@@ -116,24 +94,6 @@ def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pyt
     Reader(str(path))
     read_small(str(path), 10)
     assert looked == []
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("real", path)])
-def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
-    """A pipe, a directory or a link, even to a file that verifies, is refused in the place of any file of the store, at
-    once and without waiting."""
-    root = Path(folder.root)
-    journal_in(folder, "real")
-    compiled.write_copy(f"{root}/policy/real", {"share": "all"})
-    RunFile(folder.root, "run", IDENTITY).note({"a": 1})
-    next((root / "runs").iterdir()).rename(root / "runs" / "real")
-    for place in (f"{folder.path}/{7:016x}-1.journal", f"{root}/policy/1.flat", f"{root}/runs/1.run"):
-        make(place)
-    count, why = loaded(folder)
-    assert count == 0 and len(why) == 1
-    assert list(runs.read_all(folder.root)) == []
-    assert compiled.read_copy(f"{root}/policy/1.flat") is None
-    assert compiled.read_copy(f"{root}/policy/real") is not None
 
 
 def make_folder(root: str) -> None:

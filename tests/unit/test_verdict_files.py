@@ -235,19 +235,6 @@ def test_newer_version(folder: Folder, what: str) -> None:
     assert fingerprints(verdict_files.read(folder, PROGRAM)) == ([13] if what == "version" else [11, 13])
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0" * 300, b"\xff" * 5000, None])
-def test_damaged_file(folder: Folder, damage: bytes | None) -> None:
-    """A damaged or empty file says nothing, is replaced by the next writer, and costs nothing else."""
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
-    (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
-    data = bytearray(path.read_bytes())
-    data[330] ^= 1
-    path.write_bytes(data if damage is None else damage)
-    assert verdict_files.read(folder, PROGRAM).entries == {}
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(12)])
-    assert not path.exists() and fingerprints(verdict_files.read(folder, PROGRAM)) == [12]
-
-
 def test_entries_are_bounded(folder: Folder) -> None:
     """Beyond the limit, the oldest entries are dropped."""
     now = time.time_ns()
@@ -312,14 +299,3 @@ def test_decision_of_files_that_cannot_be_read(folder: Folder) -> None:
     path.rmdir()
     path.write_bytes(whole[:8] + b"\xff" + whole[9:])
     assert verdict_files.read(folder, PROGRAM).sources == {str(path): False}
-
-
-def test_application_data(folder: Folder) -> None:
-    """An application's data is identified by the beginning of its digest, even if pipelines were created with it."""
-    digest = xxhash.xxh3_128_digest(b"a cache file")
-    death(folder, mark(sentinel.APPLICATION, number(digest)))
-    assert reviewed(folder).takes_application_data(digest)
-    verdict_files.forget(folder)
-    death(folder, mark(sentinel.PIPELINES, 11, cache=number(digest)))
-    found = reviewed(folder)
-    assert found.takes_application_data(digest) and found.holds(PIPELINE, 0, 11)

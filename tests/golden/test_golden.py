@@ -1,0 +1,79 @@
+"""The store of store.tar.xz (make.py), which an earlier build of this format wrote, is read: every kind of file."""
+
+from __future__ import annotations
+
+import functools
+import tarfile
+from collections import Counter
+
+import pytest
+from golden.make import ARCHIVE, BEGIN, BINARIES, CHUNKS, END, RECORDED, SCRIPT
+from scripted_driver import ScriptedDriver
+from world import World
+
+from pylayer.common import file_kinds
+from pylayer.store import runs, state, verdict_files
+from pylayer.store.format import Damage
+from pylayer.store.reader import Reader
+
+#: Its records below store/ and state/.
+RECORDS = {
+    "OBJT": 15,
+    "CHNK": 9,
+    "CRTD": 6,
+    "CELL": 6,
+    "TABL": 3,
+    "BINR": 3,
+    "USED": 2,
+    "NOTE": 1,
+    "VRDT": 1,
+    "ATST": 1,
+}
+#: What its runs found and compiled, oldest first.
+RUNS = [(0, CHUNKS), (3, 0), (3, 0), (0, 0), (0, 0), (0, 0), (0, BINARIES), (0, 3), (3, 2), (5, 1)]
+KEEPS_NOTHING = "the layer is off, because the driver finds nothing in its own cache data"
+
+
+@pytest.fixture
+def golden(scripted: ScriptedDriver) -> World:
+    """A world whose store is that of the archive."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(scripted.directory, filter="data")
+    return scripted.world
+
+
+def test_every_kind_of_file_is_there(golden: World) -> None:
+    """Only temporary files and what a fleet gave are not."""
+    there = {path.suffix for path in golden.store.rglob("*") if path.is_file()}
+    assert there == {*file_kinds.TABLE} - {file_kinds.TEMPORARY, file_kinds.INDEX}
+
+
+def test_what_it_says(golden: World) -> None:
+    """All of it is whole, and says of programs and runs what they did."""
+    root, folder = str(golden.store), golden.folder()
+    damaged: list[Damage] = []
+    paths = [str(path) for path in golden.store.glob("s*/**/*-*") if path.suffix != file_kinds.LIVE]
+    parts = [part for path in paths for part in Reader(path).parts(damaged)]
+    assert damaged == []
+    assert Counter(bytes(record.magic).decode() for part in parts for record in part.records) == RECORDS
+    assert [(run["counters"]["hits"], run["counters"]["compiled"]) for run in runs.read_all(root)] == RUNS
+    assert [run["reason"] for run in runs.read_all(root)].count(KEEPS_NOTHING) == 1
+    assert [len(state.read(root, program).created) for program in state.programs(root)] == [RECORDED]
+    (verdicts,) = verdict_files.read_all(folder).values()
+    assert verdicts.memorable()
+    (known,) = golden.known_data()
+    assert known.sketch and known.size == 4992
+    golden.pylayer("ls", "--verify")
+
+
+def test_programs_find_all_of_it(golden: World, scripted: ScriptedDriver) -> None:
+    """The programs that filled it compile nothing. The driver's witness has not seen what an earlier process gave."""
+    demo = functools.partial(scripted.demo, script=SCRIPT, allow=True)
+    demo("--count", CHUNKS)
+    assert (scripted.counts["compiles"], golden.last()["fetched"]) == (0, CHUNKS)
+    scripted.program("host", *BEGIN, RECORDED, *END, script=SCRIPT, allow=True)
+    assert (scripted.counts["compiles"], golden.last()["fetched"]) == (0, RECORDED)
+    scripted.settings(carrier="binaries")
+    demo("--count", BINARIES, "--seed", 2, "--api", "1.3")
+    assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, BINARIES)
+    scripted.verify()
