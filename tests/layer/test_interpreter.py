@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from host_steps import two_instances
 from world import BUILD, PACKAGE, World, python_hosts
 
 HOST = Path(__file__).parent / "python_host.py"

@@ -9,7 +9,7 @@ import pytest
 import recorded_state
 from layer.test_state import DEMO, RECIPES, WAYS, recording
 from recipes.identifiers import recipe
-from world import BUILD, LAYER_NAME, ROOT, World
+from world import BUILD, LAYER_NAME, World
 
 NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
