@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 SAMPLE = 64
 #: Seconds after which a replayer that does not answer is given up.
 SECONDS = 120.0
+#: A driver writes what it got until its process ends, at least so many bytes a second.
+BYTES_A_SECOND = 256 << 10
 #: What a replayer may use.
 MEMORY_BYTES = 4 << 30
 
@@ -134,7 +136,7 @@ class Warming:
         roots = [(it.instance, it.device) for it in self.created[:1]] or [(bytes(16), b"")]
         while (replayer := self._begin(path, *roots[0])) is not None:
             is_whole = self._load(replayer, advance)
-            replayer.close(SECONDS)
+            self._end(replayer)
             if is_whole:
                 return
 
@@ -186,8 +188,11 @@ class Warming:
             except (Ended, Unusable) as error:
                 self._note(f"a pipeline was left out: {error}")
             finally:
-                replayer.close(SECONDS)
+                self._end(replayer)
         return count
+
+    def _end(self, replayer: Replayer) -> None:
+        replayer.close(SECONDS + self.given_bytes / BYTES_A_SECOND)
 
     def _load(self, replayer: Replayer, advance: Advance | None = None) -> bool:
         """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
