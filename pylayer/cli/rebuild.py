@@ -227,13 +227,10 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
         _print(works)
     else:
         click.echo("Nothing to rebuild: no state of a program is recorded.")
-    cold = False
+    is_cold = False
     if warms:
-        from .warm import warm_all
+        from .warm import warm_after
 
-        with room(store, "nothing was warmed") as scratch:
-            cold = not all(
-                one.is_done for one in warm_all(store, (program,) if program else (), os.environ, scratch, as_json)
-            )
-    if cold or any(work.failures for work in works):
+        is_cold = not warm_after(store, (program,) if program else (), as_json)
+    if is_cold or any(work.failures for work in works):
         raise click.exceptions.Exit(EXIT_PROBLEM)

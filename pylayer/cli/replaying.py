@@ -32,6 +32,7 @@ from ..store.store import Store
 from . import layer_files
 from .environment import DISABLE, with_layer
 from .output import Failure
+from .selection import Names
 
 if TYPE_CHECKING:
     from ..store.state import Created, State
@@ -77,9 +78,13 @@ def room(store: Store, undone: str) -> Iterator[str]:
         raise Failure(f"{store.root} cannot be used: {error.strerror or error}; {undone}") from error
 
 
-def scratch_environment(root: str) -> dict[str, str]:
-    """Returns the environment of a program that runs under the layer with the store ``root`` and no other."""
+def scratch_environment(root: str, identified: bool) -> dict[str, str]:
+    """Returns the environment of a program that runs under the layer with the store ``root`` and no other.
+    ``identified``: the program that gets the pipelines knows shaders by VK_EXT_shader_module_identifier. Replayers may
+    enable it for a program that does not."""
     own = {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(root, "none")}
+    if not identified:
+        own["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
     return with_layer({**os.environ, **own})
 
 
@@ -90,31 +95,33 @@ def shelves_of(root: str) -> list[Shelf]:
 
 
 def give(
-    replayed: str, store: Store, recipient: tuple[int, str], maker: str, rebuilt: bool = False
+    replayed: str, store: Store, recipient: tuple[int, str] | None, rebuilt: bool = False
 ) -> tuple[list[Import], set[int]]:
-    """Gives everything in the store at ``replayed`` to a program of ``store``. Returns an import for each identity, and
-    the fingerprints of what was there. Raises OSError."""
+    """Gives all pipelines in the store at ``replayed`` to a program of ``store``, or without ``recipient`` to the
+    programs that have them there. Returns an import for each identity, and the fingerprints of what was there. Raises
+    OSError."""
     imports: list[Import] = []
     fingerprints: set[int] = set()
     for shelf in shelves_of(replayed):
         assert shelf.identity is not None
         fingerprints.update(*(holding.fingerprints for holding in shelf.holdings.values()))
-        imports += give_of(shelf.identity, replayed, dict.fromkeys(shelf.programs, maker), store, recipient, rebuilt)
+        imports += give_of(shelf.identity, replayed, shelf.programs, store, recipient, rebuilt)
     return imports, fingerprints
 
 
 def give_of(
     identity: Identity,
     replayed: str,
-    programs: dict[int, str],
+    programs: Iterable[int],
     store: Store,
-    recipient: tuple[int, str],
+    recipient: tuple[int, str] | None,
     rebuilt: bool = False,
 ) -> list[Import]:
-    """Gives what programs of the store at ``replayed`` have under an identity to a program of ``store``. Returns the
-    import, if there was anything. Raises OSError."""
+    """Gives what programs of the store at ``replayed`` have under an identity, as ``give`` does. Returns the import, if
+    there was anything. Raises OSError."""
     path = os.path.join(replayed, f"{identity.name}.pylayer")
-    export = Store(replayed).export(identity, programs, "")
+    names = Names(replayed)
+    export = Store(replayed).export(identity, {number: names.of(number) for number in programs}, "")
     for _ in export.steps(path):
         pass
     if not export.result.paths:
@@ -346,7 +353,8 @@ class Rebuild:
             while not self.stop.is_set() and (group := self._next_group()):
                 root = f"{path}.{next(self._numbers)}.store"
                 try:
-                    self._slice(group, effort, path, scratch_environment(root))
+                    environment = scratch_environment(root, bool(self.state.identified))
+                    self._slice(group, effort, path, environment)
                 finally:
                     remove_tree(root)
         except BaseException:
@@ -441,7 +449,7 @@ class Rebuild:
         """Imports what was stored. Returns the pipelines that were not, and how many fingerprints of what was are not
         known."""
         with self._lock:
-            _, fingerprints = give(root, self.store, self.recipient, REPLAYER, rebuilt=True)
+            _, fingerprints = give(root, self.store, self.recipient, rebuilt=True)
             lost = [created for created in made if created.fingerprint not in fingerprints]
             self.rebuilt += len(made) - len(lost)
         known = {created.fingerprint for created in self.state.created.values()}

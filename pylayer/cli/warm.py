@@ -237,6 +237,13 @@ def warm_all(
     return works
 
 
+def warm_after(store: Store, programs: Iterable[str] = (), quiet: bool = False) -> bool:
+    """Fills the caches of this user, after something was stored. Returns whether the drivers find all that was looked
+    up. Raises Failure."""
+    with room(store, "nothing was warmed") as scratch:
+        return all(one.is_done for one in warm_all(store, tuple(programs), os.environ, scratch, quiet))
+
+
 def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str, str]) -> list[Warming]:
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)

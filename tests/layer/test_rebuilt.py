@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import recorded_state
 from layer.test_state import DEMO, WAYS, recording
+from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
 
 NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
@@ -62,3 +63,17 @@ def test_another_card(real: World, name: str) -> None:
     after = real.last()
     compiled = after["compiled"] + after["plain_compiled"]
     assert (after["hits"] > 0 or after["uncacheable"] > 0) and compiled <= sum(why.values())
+
+
+@pytest.mark.parametrize("wish", ["", "ignore"])
+def test_identifiers(real: World, wish: str) -> None:
+    """A device enables VK_EXT_shader_module_identifier. The rebuild knows shaders as the recording does: by their
+    identifiers, or by their code, such as in the recordings that fossilize-replay leaves."""
+    file = real.directory / "record.recipe"
+    file.write_text(recipe("record", real.directory / "identifiers"))
+    env = {**recording(real), "PYLAYER_SHADER_IDENTIFIERS": wish}
+    run(real, [WAYS[0], file], **env)
+    rebuild(real, **{**env, **NEW_CARD, "PYLAYER_SHADER_IDENTIFIERS": ""})
+    run(real, [WAYS[0], file], **env, **NEW_CARD)
+    after = real.last()
+    assert (after["hits"] > 0, after["compiled"]) == (True, 0)
