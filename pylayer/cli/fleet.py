@@ -18,6 +18,7 @@ from .output import EXIT_PROBLEM, Failure, WrongUse, fail, files, human_bytes, p
 from .policy_in_force import read_policy
 from .process import ending_by_exception
 from .selection import require_store
+from .warm import warm_after
 
 if TYPE_CHECKING:
     from ..fleet.publishing import Published
@@ -39,6 +40,8 @@ class Fleet:
     keys: dict[str, str]
     export_keys: dict[str, str]
     limits: Limits
+    #: Whether drivers' caches get what is stored after a pull.
+    warms: bool
 
 
 def _require_fleet() -> Fleet:
@@ -61,7 +64,7 @@ def _require_fleet() -> Fleet:
         {entry["key"]: entry["name"] for entry in listed}
         for listed in (settings["keys"], top_setting(document, "trusted_keys"))
     )
-    return Fleet(url, keys, export_keys, Limits.of(document))
+    return Fleet(url, keys, export_keys, Limits.of(document), top_setting(document, "warm") == "after-pull")
 
 
 @contextlib.contextmanager
@@ -124,6 +127,7 @@ def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
             for pull in pulls:
                 for amount in pull.steps(found.limits.max_store):
                     advance(amount)
+    signal.alarm(0)
     return [pull.result for pull in pulls]
 
 
@@ -150,7 +154,8 @@ def pull(identity: str | None) -> None:
     """Pull what is published for the devices of this machine and not in its store yet.
 
     Everything is verified before it is in the store, which keeps within its limits. Packs that were pulled before and
-    are not there any more are pulled again. If it fails, programs start as before and compile what is missing.
+    are not there any more are pulled again. If it fails, programs start as before and compile what is missing. With
+    warm: after-pull in the policy file, it then does what pylayer warm does.
 
     \b
     Example:
@@ -170,7 +175,8 @@ def pull(identity: str | None) -> None:
         storage = open_to_read(found.url)
     results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices])
     _print_pulled(results, devices, found.url)
-    if any(result.problem for result in results):
+    is_cold = found.warms and not warm_after(store)
+    if is_cold or any(result.problem for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)
 
 

@@ -27,7 +27,7 @@ from ..common.files import Scratch, remove_tree
 from ..common.identity import Identity
 from ..common.program_name import without_loader
 from ..report import recorded
-from ..store.state import Unusable, record_again
+from ..store.state import HEADER, MAGIC, ROOTS, VERSION, Unusable, record_again
 from ..store.store import Store
 from . import layer_files
 from .environment import DISABLE, with_layer
@@ -46,6 +46,11 @@ LOOK_SECONDS = 0.25
 #: A line of an answer is shorter.
 MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
+#: The objects of an instance and a device that enable nothing: create infos that have their types alone.
+PLAIN_ROOTS = [
+    HEADER.pack(MAGIC, VERSION, kind, 0, size, 0, 0, 0, 0, 0) + structure.to_bytes(4, "little").ljust(size, b"\0")
+    for kind, structure, size in zip(ROOTS, (1, 3), (64, 72), strict=True)
+]
 #: What the replayer does with a frame (shim/replay/replay.c).
 KEEP, CREATE, LOOK_UP, LOAD_CACHE = range(4)
 #: Signals of a process that does something wrong. Others come from outside.
@@ -172,9 +177,11 @@ class Replayer:
         os.set_blocking(self._to, False)
 
     def begin(self, state: State, instance: bytes, device: bytes, seconds: float) -> None:
-        """Creates the device. Raises NoDevice, Ended, Unusable and OSError."""
-        objects = {digest: state.with_inputs(digest, ())[0] for digest in (instance, device)}
-        word, rest = self._exchange(b"".join(_frame(*one) for one in objects.items()), seconds)
+        """Creates the device, without digests one that enables nothing. Raises NoDevice, Ended, Unusable and
+        OSError."""
+        roots = [state.with_inputs(digest, ())[0] for digest in (instance, device)] if device else PLAIN_ROOTS
+        frames = (_frame(digest, root) for digest, root in zip((instance, device), roots, strict=True))
+        word, rest = self._exchange(b"".join(frames), seconds)
         if word != "ready":
             raise NoDevice(rest)
 

@@ -38,7 +38,7 @@ from .output import (
     progress,
 )
 from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
-from .selection import NAMES, Names, require_store, with_recordings
+from .selection import NAMES, Names, Selection, require_store, with_recordings
 from .warmed import Warmed, cache_files
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Warming:
         self.looked_up = len(sample)
         self.found_before = self.found = self._look_up(path, sample)
         self._limit(most_bytes)
-        if not self.pieces or not self.created or (self.is_done and not anyway):
+        if not self.pieces or (self.created and self.is_done and not anyway):
             return
         with progress("giving stored data", len(self.pieces)) as advance:
             self._load_all(path, advance)
@@ -130,9 +130,9 @@ class Warming:
         self.pieces = self.pieces[: sum(end <= most_bytes for end in ends)]
 
     def _load_all(self, path: str, advance: Advance) -> None:
-        """Gives the driver the stored data, on any device of the program."""
-        some = self.created[0]
-        while (replayer := self._begin(path, some.instance, some.device)) is not None:
+        """Gives the driver the stored data, on any device of the program; without recordings, on a plain one."""
+        roots = [(it.instance, it.device) for it in self.created[:1]] or [(bytes(16), b"")]
+        while (replayer := self._begin(path, *roots[0])) is not None:
             is_whole = self._load(replayer, advance)
             replayer.close(SECONDS)
             if is_whole:
@@ -237,17 +237,12 @@ def warm_all(
     return works
 
 
-def warm_after(store: Store, programs: Iterable[str] = (), quiet: bool = False) -> bool:
-    """Fills the caches of this user, after something was stored. Returns whether the drivers find all that was looked
-    up. Raises Failure."""
-    with room(store, "nothing was warmed") as scratch:
-        return all(one.is_done for one in warm_all(store, tuple(programs), os.environ, scratch, quiet))
-
-
 def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str, str]) -> list[Warming]:
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)
-    chosen = {number for name in programs or (None,) for number in with_recordings(store, names, name)}
+    recorded = with_recordings(store, names, None)
+    stored = [number for shelf in Selection().shelves(store, names) for number in shelf.programs]
+    chosen = {it for it in (*recorded, *stored) if not programs or any(names.matches(it, name) for name in programs)}
     environment = without_layer(environment)
     present, why = present_facts(environment)
     if why:
@@ -274,7 +269,8 @@ def _print(work: dict[str, Any], tried: str) -> None:
     click.echo(f"  {printable(' '.join((work['device'] + ',', work['driver'], work['driver_info'])))}")
     if work["without_recording"]:
         count = plural(work["without_recording"], "pipeline")
-        click.echo(f"  {count} more without a recording: given, not looked up")
+        given = "given and not looked up: Mesa's drivers keep that, NVIDIA's does not"
+        click.echo(f"  {count} without a recording, {given}")
     if work["binaries"]:
         count = plural(work["binaries"], "pipeline")
         click.echo(f"  {count} left out: they are pipeline binaries, which no driver's cache takes")
@@ -310,8 +306,17 @@ def _fill(store: Store, programs: tuple[str, ...], environment: Mapping[str, str
     return works
 
 
+def warm_after(store: Store, programs: Iterable[str] = (), quiet: bool = False) -> bool:
+    """Fills the caches of this user, after something was stored. Returns whether the drivers find all that was looked
+    up. Raises Failure."""
+    require_replayer()
+    return all(work["found"] == work["looked_up"] for work in _fill(store, tuple(programs), os.environ, quiet))
+
+
 def _room(store: Store) -> contextlib.AbstractContextManager[str]:
-    return room(store, "nothing was warmed") if states.programs(store.root) else contextlib.nullcontext("")
+    """Returns a directory, unless there is nothing to do."""
+    is_filled = states.programs(store.root) or store.identities()
+    return room(store, "nothing was warmed") if is_filled else contextlib.nullcontext("")
 
 
 @click.command(short_help="Fill the driver's own disk cache.")
@@ -357,7 +362,7 @@ def warm(
     if as_json:
         print_json({"store": store.root, "warmed": works, "variables": variables})
     elif not works:
-        click.echo("Nothing to warm: nothing is stored and recorded for the drivers that are here.")
+        click.echo("Nothing to warm: nothing is stored for the drivers that are here.")
     elif variables:
         click.echo(f"Written: {database}. Mesa reads it in programs that have in their environment:")
         for variable in variables:
