@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ..common.files import names_in, replace_file
 from .output import Failure, human_bytes, usual_mode
@@ -15,6 +16,73 @@ VARIABLES = (
 )  # fmt: skip
 #: Where Steam's libraries are, below HOME.
 STEAM = (".local/share/Steam", ".steam/steam", ".var/app/com.valvesoftware.Steam/.local/share/Steam")
+
+
+def _beside_captures(place: str) -> dict[str, str]:
+    """Returns the variables that Steam gives a game whose captures are in this directory. A Proton with umu's fixes does
+    the same."""
+    return {
+        "MESA_SHADER_CACHE_DIR": place,
+        "MESA_GLSL_CACHE_DIR": place,
+        "MESA_DISK_CACHE_SINGLE_FILE": "1",
+        "__GL_SHADER_DISK_CACHE": "1",
+        "__GL_SHADER_DISK_CACHE_PATH": f"{place}/nvidiav1",
+        "__GL_SHADER_DISK_CACHE_APP_NAME": "steamapp_shader_cache",
+        "__GL_SHADER_DISK_CACHE_SKIP_CLEANUP": "1",
+    }
+
+
+class Place(NamedTuple):
+    """What decides where the driver's cache is for a program: who starts it, and the variables that it gets then. Words
+    in capitals stand for what differs. Without an ``option``, these variables are set for ``pylayer warm``, too.
+    ``evidence``: whether somebody tried that, or where it was read."""
+
+    program: str
+    option: str
+    variables: dict[str, str]
+    evidence: str
+
+
+#: The table of docs/warm.md, which `make docs` writes, and what tests/cli/test_warm.py tries.
+PLACES = (
+    Place("any program that runs now", "--like PID", {}, "tried"),
+    Place("another user's, a container's", "--cache-dir DIRECTORY", {"XDG_CACHE_HOME": "DIRECTORY"}, "tried"),
+    Place(
+        "Steam",
+        "--steam NUMBER",
+        _beside_captures("~/.local/share/Steam/steamapps/shadercache/NUMBER"),
+        "variables read ([Proton#8926](https://github.com/ValveSoftware/Proton/issues/8926)); tried without Steam",
+    ),
+    Place(
+        "Flatpak, if the runtime's driver is the system's",
+        "--cache-dir ~/.var/app/ID/cache",
+        {"XDG_CACHE_HOME": "~/.var/app/ID/cache"},
+        "read (its documentation, XDG base directories); tried without Flatpak",
+    ),
+    Place("Heroic 2.22.1", "", {}, "read (src/backend/launcher.ts sets none)"),
+    Place(
+        "Lutris 0.5.23",
+        "",
+        {"__GL_SHADER_DISK_CACHE": "1", "__GL_SHADER_DISK_CACHE_PATH": "GAME"},
+        "read (lutris/runners/runner.py): GAME is the game's folder, else ~/.cache/lutris/shaders/RUNNER",
+    ),
+    Place(
+        "Bottles 66.7, with DXVK and without umu",
+        "",
+        {
+            "MESA_SHADER_CACHE_DIR": "BOTTLE/cache/mesa_shader",
+            "__GL_SHADER_DISK_CACHE": "1",
+            "__GL_SHADER_DISK_CACHE_PATH": "BOTTLE/cache/gl_shader",
+        },
+        "read (backend/wine/winecommand.py); tried without Bottles. It is a Flatpak, with the runtime's driver",
+    ),
+    Place(
+        "Proton with umu's fixes and a local shader cache",
+        "",
+        _beside_captures("PREFIX/shadercache"),
+        "read (umu-protonfixes, umu_run.py of umu-launcher); tried without Proton",
+    ),
+)
 #: Mesa's default (src/util/disk_cache_os.c).
 MESA_BYTES = 1 << 30
 #: So much stays free on the disk. Mesa deletes all of a cache's file when it cannot write the end of it.
@@ -71,15 +139,7 @@ def of_steam(game: int) -> dict[str, str]:
     for path in _steam_places():
         place = os.path.join(path, "steamapps", "shadercache", str(game))
         if os.path.isdir(place):
-            return os.environ | {
-                "MESA_SHADER_CACHE_DIR": place,
-                "MESA_GLSL_CACHE_DIR": place,
-                "MESA_DISK_CACHE_SINGLE_FILE": "1",
-                "__GL_SHADER_DISK_CACHE": "1",
-                "__GL_SHADER_DISK_CACHE_PATH": os.path.join(place, "nvidiav1"),
-                "__GL_SHADER_DISK_CACHE_APP_NAME": "steamapp_shader_cache",
-                "__GL_SHADER_DISK_CACHE_SKIP_CLEANUP": "1",
-            }
+            return os.environ | _beside_captures(place)
     raise Failure(f"Steam has no steamapps/shadercache/{game}; start the game once, or use --like with its process")
 
 

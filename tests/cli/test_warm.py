@@ -19,6 +19,8 @@ from cli.marks import ON_RADV
 from cli.user import DEMO, User
 from namespaces import unshared
 
+from pylayer.cli import driver_caches
+
 COUNT = 24
 
 
@@ -103,32 +105,31 @@ def test_second_time(player: User, change: Callable[[User, Path], object], again
     assert "and nothing has changed since" in player.pylayer("warm").stdout
 
 
-#: How the cache is named; the variables of the program that then finds everything. {} is the user's home.
+def real(text: str, home: Path) -> str:
+    """Returns a text of a place with something for the words in capitals."""
+    text = text.replace("NUMBER", "570").replace("ID", "org.x").replace("~", str(home))
+    return re.sub(r"^[A-Z]+(?=/|$)", f"{home}/theirs", text)
+
+
+#: Those that RADV's cache follows, but for a running program's.
 PLACES = {
-    "--cache-dir": (["--cache-dir", "{}/.var/app/x/cache"], {"XDG_CACHE_HOME": "{}/.var/app/x/cache"}),
-    "--steam": (
-        ["--steam", "570"],
-        {
-            "MESA_SHADER_CACHE_DIR": "{}/.local/share/Steam/steamapps/shadercache/570",
-            "MESA_DISK_CACHE_SINGLE_FILE": "1",
-        },
-    ),
+    it.program: it for it in driver_caches.PLACES if {"MESA_SHADER_CACHE_DIR", "XDG_CACHE_HOME"} & {*it.variables}
 }
 
 
 @ON_RADV
-@pytest.mark.parametrize(("arguments", "variables"), PLACES.values(), ids=PLACES)
-def test_places(player: User, arguments: list[str], variables: dict[str, str]) -> None:
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_places(player: User, place: driver_caches.Place) -> None:
     """Another cache than the user's own is filled, and the user's own is not."""
-    home = str(player.home)
-    theirs = {name: value.replace("{}", home) for name, value in variables.items()}
-    missing = player.pylayer("warm", *(word.replace("{}", home) for word in arguments))
-    assert missing.returncode == 1
-    assert len(missing.stderr.splitlines()) == 1
+    theirs = {name: real(value, player.home) for name, value in place.variables.items()}
+    option = [real(word, player.home) for word in place.option.split()]
+    if option:
+        missing = player.pylayer("warm", *option)
+        assert (missing.returncode, len(missing.stderr.splitlines())) == (1, 1)
     for value in theirs.values():
         if value.startswith("/"):
-            Path(value).mkdir(parents=True)
-    assert warm(player, *(word.replace("{}", home) for word in arguments)) == ALL
+            Path(value).mkdir(parents=True, exist_ok=True)
+    assert warm(player, *option, **({} if option else theirs)) == ALL
     assert [found(player, **theirs), found(player)] == [COUNT, 0]
 
 
