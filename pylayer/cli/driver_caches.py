@@ -19,8 +19,8 @@ STEAM = (".local/share/Steam", ".steam/steam", ".var/app/com.valvesoftware.Steam
 
 
 def _beside_captures(place: str) -> dict[str, str]:
-    """Returns the variables that Steam gives a game whose captures are in this directory. A Proton with umu's fixes does
-    the same."""
+    """Returns the variables that Steam gives a game whose captures are in this directory. Proton with umu's fixes gives
+    it the same."""
     return {
         "MESA_SHADER_CACHE_DIR": place,
         "MESA_GLSL_CACHE_DIR": place,
