@@ -1,6 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
-docs/policy-reference.md, the table of metrics in docs/observe.md, the numbers of `pylayer stats` in docs/json.yaml,
-and what drivers do with pipeline caches in docs/internals/coverage.md, from tests/drivers/facts.json.
+docs/policy-reference.md, the numbers of `pylayer stats` in docs/json.yaml, and what drivers do with pipeline caches in
+docs/internals/coverage.md, from tests/drivers/facts.json.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -21,7 +21,6 @@ import click
 
 from pylayer import __version__
 from pylayer.cli.main import command
-from pylayer.cli.metrics import METRICS
 from pylayer.report.counters import NUMBERS
 from pylayer.report.recorded import OF_COMPILES
 
@@ -101,13 +100,6 @@ def pages(found: click.Command = command, parent: click.Context | None = None) -
 
 
 # ---- tables of other pages -----------------------------------------------------------------------------
-
-
-def metrics() -> str:
-    """docs/observe.md, with a new table of the metrics."""
-    rows = "".join(f"| `{name}` | {kind} | {text.rstrip('.')} |\n" for name, kind, text in METRICS)
-    text = (DOCS / "observe.md").read_text(encoding="utf-8")
-    return re.sub(r"(?:^\| `pylayer_.*\n)+", lambda _: rows, text, flags=re.MULTILINE)
 
 
 def _type(name: str) -> str:
@@ -265,7 +257,6 @@ def man() -> str:
 # ---- files ---------------------------------------------------------------------------------------------
 
 FILES = {
-    "observe.md": metrics,
     "json.yaml": json_output,
     "internals/coverage.md": drivers,
     "pylayer.1": man,
