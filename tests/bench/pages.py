@@ -1,4 +1,4 @@
-"""Puts the figures of the last `make bench` into docs/internals/performance.md, and prints those for README.md.
+"""Puts the figures of the last `make bench` into docs/internals/performance.md.
 
 pages.py [FILE]   FILE is what run.py wrote: build/bench.json
 """
@@ -28,35 +28,12 @@ def table(document: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def for_readme(document: dict[str, Any]) -> str:
-    """Returns the figures of README.md, all with the driver's disk cache on."""
-    installed = [row["as installed"] for row in document["rows"] if "as installed" in row]
-    rows = {figure["name"]: figure for figure in installed}
-    added = "\n".join(
-        f"  {name}: {rows[name]['difference']:.1f} ms"
-        for what in ("no pipeline", "one stored pipeline")
-        for name in (f"a process with {what}", f"processor time, {what}")
-    )
-    ways = {row["way"]: row for row in document["driver_cache"]}
-    alone, cells = ways["the driver alone"], ways["cells, keep"]
-    cold = alone["cold_ns"]
-    return (
-        "README.md, RADV without hardware:\n"
-        f"  no pylayer, the driver's own disk cache filled: {alone['both_warm_ns'] / cold:.2g}\n"
-        f"  pylayer's first run, the driver's cache empty: {cells['cold_ratio']:.2f}\n"
-        f"  pylayer's store filled, the driver's cache filled: {cells['both_warm_ns'] / cold:.2g}\n"
-        f"  pylayer's store filled, the driver's cache empty: {cells['store_warm_ns'] / cold:.2g}\n"
-        f"Time that the layer adds:\n{added}"
-    )
-
-
 def main() -> None:
     document = json.loads(Path(sys.argv[1] if len(sys.argv) > 1 else "build/bench.json").read_text())
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     assert after, f"{PAGE} lacks the comments between which the table is"
     PAGE.write_text(before + BEGIN + table(document) + END + after)
-    print(for_readme(document))
 
 
 if __name__ == "__main__":
