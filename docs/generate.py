@@ -146,17 +146,22 @@ FACTS = {
 def drivers() -> str:
     """docs/internals/coverage.md, with a new table of what drivers do with pipeline caches."""
     facts = json.loads((DOCS.parent / "tests" / "drivers" / "facts.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    builds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in facts:
         told = (row["driver"], row["version"], *(column(row) for column in FACTS.values()))
-        groups.setdefault(told, []).append(row)
+        builds.setdefault(told, []).append(row)
+    # Versions of a driver that answer alike on the same chips share a row.
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for (driver, _, *columns), rows in builds.items():
+        chips = ", ".join(row["chip"] for row in rows)
+        groups.setdefault((driver, chips, *columns), []).extend(rows)
     lines = [
         f"| driver | chips | version | {' | '.join(FACTS)} | bytes of a pipeline |",
         "|---" * (len(FACTS) + 4) + "|",
     ]
-    for (driver, version, *columns), rows in groups.items():
-        chips = ", ".join(row["chip"] for row in rows)
-        lines.append(f"| {driver} | {chips} | {version} | {' | '.join(columns)} | {_sizes(rows)} |")
+    for (driver, chips, *columns), rows in groups.items():
+        versions = ", ".join(dict.fromkeys(row["version"] for row in rows))
+        lines.append(f"| {driver} | {chips} | {versions} | {' | '.join(columns)} | {_sizes(rows)} |")
     text = (DOCS / "internals" / "coverage.md").read_text(encoding="utf-8")
     block = re.compile(r"(<!-- facts -->\n).*?(<!-- end of facts -->)", re.DOTALL)
     return block.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text)
@@ -209,8 +214,7 @@ def _roff_page(page: Page) -> list[str]:
 def variables() -> list[tuple[str, str]]:
     """Each variable in docs/policy-reference.md, and what it means."""
     text = (DOCS / "policy-reference.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
-    return [(name, f"{meaning}. Default: {default}.") for name, meaning, default in rows]
+    return re.findall(r"^- `(\w+)`: (.*)$", text, re.MULTILINE)
 
 
 def man() -> str:

@@ -111,9 +111,9 @@ def of_tables() -> list[str]:
 
 
 def documented() -> list[str]:
-    """Returns the lines of the table: everything quoted in the first column."""
-    rows = re.findall(r"^\| (.*`.*) \| .* \|$", PAGE.read_text().partition("\n## Warnings\n")[2], re.MULTILINE)
-    return [text for cell in rows for text in re.findall(r"`([^`]+)`", cell)]
+    """Returns the lines of the list: what is quoted before the first colon that no quotation has."""
+    rows = re.findall(r"^- ((?:`[^`]+`,?\s+)*`[^`]+`): ", PAGE.read_text().partition("\n## Warnings\n")[2], re.MULTILINE)
+    return [text for row in rows for text in re.findall(r"`([^`]+)`", " ".join(row.split()))]
 
 
 def is_of(template: str, line: str) -> bool:
