@@ -51,7 +51,7 @@ def panel(top: int, title: str, times: list[float]) -> str:
     return "\n".join(
         [
             f'<text x="24" y="{top + 4}" font-weight="bold">{title}</text>',
-            f'<text x="{WIDTH - 24}" y="{top + 4}" text-anchor="end">{late} of {len(frames)} frames over 16.7 ms</text>',
+            f'<text x="{WIDTH - 24}" y="{top + 4}" text-anchor="end">{late} frames over {LIMIT_MS} ms</text>',
             *(f'<path d="{path}" stroke="{color}" stroke-width="1.6"/>' for color, path in bars.items() if path),
             f'<path d="M24 {limit:.0f}H{WIDTH - 24}" stroke="#444" stroke-dasharray="4 3"/>',
         ]
