@@ -1,7 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
-docs/policy-reference.md, the table of metrics in docs/observe.md, the numbers of `pylayer stats` in docs/json.yaml,
-what drivers do with pipeline caches in docs/internals/coverage.md, from tests/drivers/facts.json, and in docs/warm.md
-where their caches are.
+docs/policy-reference.md, the numbers of `pylayer stats` in docs/json.yaml, what drivers do with pipeline caches in
+docs/internals/coverage.md, from tests/drivers/facts.json, and in docs/warm.md where their caches are.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -23,7 +22,6 @@ import click
 from pylayer import __version__
 from pylayer.cli.driver_caches import PLACES, Place
 from pylayer.cli.main import command
-from pylayer.cli.metrics import METRICS
 from pylayer.report.counters import NUMBERS
 from pylayer.report.recorded import OF_COMPILES
 
@@ -105,13 +103,6 @@ def pages(found: click.Command = command, parent: click.Context | None = None) -
 # ---- tables of other pages -----------------------------------------------------------------------------
 
 
-def metrics() -> str:
-    """docs/observe.md, with a new table of the metrics."""
-    rows = "".join(f"| `{name}` | {kind} | {text.rstrip('.')} |\n" for name, kind, text in METRICS)
-    text = (DOCS / "observe.md").read_text(encoding="utf-8")
-    return re.sub(r"(?:^\| `pylayer_.*\n)+", lambda _: rows, text, flags=re.MULTILINE)
-
-
 def _type(name: str) -> str:
     return "integer or null" if name in OF_COMPILES else "integer"
 
@@ -156,17 +147,22 @@ FACTS = {
 def drivers() -> str:
     """docs/internals/coverage.md, with a new table of what drivers do with pipeline caches."""
     facts = json.loads((DOCS.parent / "tests" / "drivers" / "facts.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    builds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in facts:
         told = (row["driver"], row["version"], *(column(row) for column in FACTS.values()))
-        groups.setdefault(told, []).append(row)
+        builds.setdefault(told, []).append(row)
+    # Versions of a driver that answer alike on the same chips share a row.
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for (driver, _, *columns), rows in builds.items():
+        chips = ", ".join(row["chip"] for row in rows)
+        groups.setdefault((driver, chips, *columns), []).extend(rows)
     lines = [
         f"| driver | chips | version | {' | '.join(FACTS)} | bytes of a pipeline |",
         "|---" * (len(FACTS) + 4) + "|",
     ]
-    for (driver, version, *columns), rows in groups.items():
-        chips = ", ".join(row["chip"] for row in rows)
-        lines.append(f"| {driver} | {chips} | {version} | {' | '.join(columns)} | {_sizes(rows)} |")
+    for (driver, chips, *columns), rows in groups.items():
+        versions = ", ".join(dict.fromkeys(row["version"] for row in rows))
+        lines.append(f"| {driver} | {chips} | {versions} | {' | '.join(columns)} | {_sizes(rows)} |")
     text = (DOCS / "internals" / "coverage.md").read_text(encoding="utf-8")
     block = re.compile(r"(<!-- facts -->\n).*?(<!-- end of facts -->)", re.DOTALL)
     return block.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text)
@@ -233,8 +229,7 @@ def _roff_page(page: Page) -> list[str]:
 def variables() -> list[tuple[str, str]]:
     """Each variable in docs/policy-reference.md, and what it means."""
     text = (DOCS / "policy-reference.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
-    return [(name, f"{meaning}. Default: {default}.") for name, meaning, default in rows]
+    return re.findall(r"^- `(\w+)`: (.*)$", text, re.MULTILINE)
 
 
 def man() -> str:
@@ -281,7 +276,6 @@ def man() -> str:
 # ---- files ---------------------------------------------------------------------------------------------
 
 FILES = {
-    "observe.md": metrics,
     "json.yaml": json_output,
     "internals/coverage.md": drivers,
     "warm.md": places,

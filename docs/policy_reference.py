@@ -1,5 +1,6 @@
-"""Writes the reference in docs/policy-reference.md and config/default.yaml from pylayer/common/policy.schema.json:
-``make docs``. The built-in rules of ``skip`` stand in config/default.yaml alone.
+"""Writes the reference in docs/policy-reference.md and config/default.yaml from pylayer/common/policy.schema.json, and
+what a policy class gets from pylayer/values.py: ``make docs``. The built-in rules of ``skip`` stand in
+config/default.yaml alone.
 
 A test fails if one of them is stale.
 """
@@ -13,11 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pylayer import values
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "policy-reference.md"
 DEFAULT_FILE = ROOT / "config" / "default.yaml"
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
-BEGIN = "<!-- `make docs` writes these tables from pylayer/common/policy.schema.json. -->\n"
+BEGIN = "<!-- `make docs` writes these tables from pylayer/common/policy.schema.json and pylayer/values.py. -->\n"
 END = "<!-- End of the tables. -->\n"
 
 
@@ -81,8 +84,25 @@ def rows(path: str, definition: dict[str, Any], schema: dict[str, Any]) -> Itera
             yield from rows(f"rules[].{name}", below, schema)
 
 
+#: The arguments of a policy class's methods, and what plan_device returns.
+ARGUMENTS = {
+    "program": values.Program,
+    "facts": values.DeviceFacts,
+    "data": values.CacheData,
+    "cell": values.Cell,
+    "state": values.DeviceState,
+    "a `Plan`": values.Plan,
+}
+
+
+def arguments() -> list[str]:
+    """Returns a row for each argument of a policy class's methods, with its fields."""
+    named = ((name if "`" in name else f"`{name}`", kind.__slots__) for name, kind in ARGUMENTS.items())
+    return [f"| {name} | {', '.join(f'`{field}`' for field in fields)} |" for name, fields in named]
+
+
 def reference() -> str:
-    """Returns the tables: the keys of the file, and the keys of `settings`."""
+    """Returns the tables: the keys of the file, the keys of `settings`, and what a policy class gets."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     head = ["| key | default, range | meaning |", "|---|---|---|"]
     keys = [key for key in schema["properties"] if key != "settings"]
@@ -92,6 +112,7 @@ def reference() -> str:
     lines += ["", "## `settings`", "", *head]
     for key, definition in schema["definitions"]["settings"]["properties"].items():
         lines += rows(key, definition, schema)
+    lines += ["", "## A policy class", "", "| argument | fields |", "|---|---|", *arguments()]
     return "\n".join(lines) + "\n"
 
 

@@ -223,7 +223,7 @@ class CacheData(Value):
 
 
 class Recorded(Value):
-    """What the program passed to create something, as an object (docs/internals/format.md, 'State'). ``data`` is valid
+    """What the program passed to create something, as an object (format.md, 'Recordings'). ``data`` is valid
     during the call only. ``fingerprint``: of a pipeline that the program created, which took ``wait_ns``; of a shader
     module, the digest of its identifier; otherwise 0.
     ``unrecorded``: why a pipeline has no object; ``structure`` is then the VkStructureType that is unknown, or 0."""

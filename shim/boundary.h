@@ -50,7 +50,7 @@ enum PylayerLogLevel {
     PYLAYER_LOG_DEBUG = 4,
 };
 
-/* How a device keeps new pipelines: docs/internals/architecture.md, 'Carriers'. */
+/* How a device keeps new pipelines: docs/internals/architecture.md, 'Modes'. */
 enum PylayerCarrier {
     PYLAYER_CARRIER_OFF = 0,
     PYLAYER_CARRIER_CELLS = 1,
@@ -243,7 +243,7 @@ enum PylayerUnrecorded {
     PYLAYER_UNRECORDED_MEMORY = 6,     /* memory is short, or it is too large */
 };
 
-/* An object (docs/internals/format.md, 'State'): what the program passed to create something. It comes after those that it
+/* An object (format.md, 'Recordings'): what the program passed to create something. It comes after those that it
  * refers to. */
 typedef struct PylayerState {
     uint8_t kind;       /* StateKind (shim/layer/state/object.h) */

@@ -25,6 +25,8 @@ from pylayer.cli.main import command
 from pylayer.common import file_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
+#: Pages outside of docs/. The changelog is not counted.
+ROOT_PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 #: Written by shim/generate_registry.py.
 GENERATED = tuple(f"shim/layer/vulkan/{name}" for name in ("registry.inc", "registry.h", "vk_compat.h"))
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
@@ -76,9 +78,9 @@ def code_lines() -> dict[str, int]:
 
 
 def words() -> int:
-    """Returns the words of README and docs, without the changelog."""
+    """Returns the words of all pages but the changelog."""
     pages = [name for name in files("docs") if name.endswith(".md")]
-    return sum(len((ROOT / name).read_text(encoding="utf-8").split()) for name in ["README.md", *pages])
+    return sum(len((ROOT / name).read_text(encoding="utf-8").split()) for name in [*ROOT_PAGES, *pages])
 
 
 def commands(group: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:

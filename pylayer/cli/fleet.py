@@ -1,4 +1,4 @@
-"""``pylayer fleet``: pipelines that other machines compiled, from a server or object storage (docs/containers.md)."""
+"""``pylayer fleet``: pipelines that other machines compiled, from a server or object storage (docs/fleets.md)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
     Machines pull from any web server. One machine publishes what builders export (pylayer export), in object storage or
-    a directory. The policy file has the server and the keys (docs/containers.md). Everything but a web server needs
+    a directory. The policy file has the server and the keys (docs/fleets.md). Everything but a web server needs
     vk-pylayer[fleet].
 
     \b

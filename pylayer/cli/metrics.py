@@ -1,4 +1,4 @@
-"""``pylayer stats --prometheus``: the numbers of the recorded runs. docs/observe.md lists the metrics."""
+"""``pylayer stats --prometheus``: the numbers of the recorded runs (docs/observe.md)."""
 
 from __future__ import annotations
 

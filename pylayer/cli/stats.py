@@ -148,7 +148,7 @@ def stats(name: str | None, last: bool, lists: bool, prometheus: str | None, as_
     Programs that are running are included, with what they did so far: watch(1) shows how --runs changes.
 
     --prometheus is for the textfile collector of node_exporter, which reads only names that end in .prom. Everybody may
-    read FILE. Run it from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
+    read FILE, which also says what each metric means. Run it from cron or a timer (docs/observe.md).
 
     \b
     Example:

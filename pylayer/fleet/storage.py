@@ -32,7 +32,7 @@ _STALL_SECONDS = 20
 _REQUEST_SECONDS = 600
 _PIECE_BYTES = 1 << 16
 #: Larger files are uploaded in parts. What is left of such an upload that was killed only the bucket's own rules
-#: delete (docs/containers.md).
+#: delete (docs/fleets.md).
 _ONE_PUT_BYTES = 64 << 20
 #: Value of the Authorization header, such as "Bearer TOKEN".
 AUTHORIZATION = "PYLAYER_FLEET_AUTHORIZATION"

@@ -1,6 +1,6 @@
 """Records what a program asks of one device when it creates pipelines (state), for `pylayer rebuild`.
 
-store/state.py has the files; docs/internals/format.md, 'State', has the objects.
+store/state.py has the files; docs/internals/format.md, 'Recordings', has the objects.
 """
 
 from __future__ import annotations

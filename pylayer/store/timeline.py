@@ -51,7 +51,19 @@ _WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES}
 
 
 class Event(Value):
-    """One event. Times are nanoseconds of CLOCK_MONOTONIC. The meaning of the other fields depends on ``type``."""
+    """One event. Times are nanoseconds of CLOCK_MONOTONIC. The other fields depend on ``type``:
+
+    pipeline  one that was not simply found. number: pipelines in the duration. value: bytes kept. text: entry point of
+              the last stage, unless it is main
+    hits      of one kind in an interval. value: how many
+    count     another counter in an interval. value: its increase. text: its name
+    cache     initial data of vkCreatePipelineCache. number: of the cache. value: bytes. text: why
+    load      stored pipelines were read and merged in an interval. number: records. value: bytes
+    device    from plan to existence. outcome: the carrier. text: why
+    shader    of a pipeline, for each of its first eight stages, after its event. value: hash of its code, 0 unknown.
+              text: the program's name of the module
+    name      that the program gave the pipeline; the last one counts. text: the name
+    """
 
     type: str
     start_ns: int

@@ -21,7 +21,7 @@ from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD, ROOT
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 SHOWN = [name for name, page in zip(NAMES, PAGES, strict=True) if BLOCK.search(page.read_text())]

@@ -1,7 +1,7 @@
 """A machine that never compiled starts warm, as a table: ``make fleet-demo``.
 
 A builder runs the demo program, exports what it compiled and publishes it to a directory, which nginx serves as
-docs/containers.md shows. A second, empty home pulls it and runs the same program. Then the driver changes overnight:
+docs/fleets.md shows. A second, empty home pulls it and runs the same program. Then the driver changes overnight:
 the builder compiles what it recorded for the new one, without the program, and publishes that, too. Another card of
 RADV's stands for the new driver, so a machine with a GPU shows only the first half. On a third machine the program runs
 without the layer: a pull fills the driver's own cache there. Exit status 1 when a run of the second or third machine

@@ -133,15 +133,15 @@ def free_port() -> int:
 
 
 def documented_server(www: Path, port: int) -> str:
-    """Returns the server block of docs/containers.md for this directory and port."""
-    block = re.search(r"```nginx\n(.*?)```", (ROOT / "docs" / "containers.md").read_text(), re.S)
+    """Returns the server block of docs/fleets.md for this directory and port."""
+    block = re.search(r"```nginx\n(.*?)```", (ROOT / "docs" / "fleets.md").read_text(), re.S)
     assert block is not None
     return block[1].replace("/srv/pylayer", str(www)).replace("listen 8080;", f"listen 127.0.0.1:{port};")
 
 
 @contextlib.contextmanager
 def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterator[str]:
-    """Serves a directory with nginx, as docs/containers.md shows it, or over HTTPS with a certificate and its key
+    """Serves a directory with nginx, as docs/fleets.md shows it, or over HTTPS with a certificate and its key
     in one file; yields the URL."""
     directory.mkdir(exist_ok=True)
     port = free_port()

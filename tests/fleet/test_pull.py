@@ -1,4 +1,4 @@
-"""``pylayer fleet pull`` from nginx, configured as docs/containers.md shows it, and from a directory."""
+"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, and from a directory."""
 
 from __future__ import annotations
 

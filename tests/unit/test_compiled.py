@@ -75,8 +75,8 @@ def test_changed_file(policy_file: Path, root: str) -> None:
     assert len(copies(root)) == 2
 
 
-#: XXH3-128 of the presets, in the order of their names, when SCHEMA_VERSION was last raised.
-PRESETS = (15, "6e5c7e150131c4fa40557161c26a51ea")
+#: XXH3-128 of the presets, in the order of their names. If only a comment changed, SCHEMA_VERSION stays.
+PRESETS = (15, "497e84a92be5f3bee4a98c75105866be")
 
 
 def test_presets_are_part_of_the_version() -> None:

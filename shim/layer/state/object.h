@@ -1,4 +1,4 @@
-/* object.h - the bytes of an object, for the layer and for shim/replay: docs/internals/format.md, 'State' */
+/* object.h - the bytes of an object, for the layer and for shim/replay: docs/internals/format.md, 'Recordings' */
 #ifndef PYLAYER_OBJECT_H
 #define PYLAYER_OBJECT_H
 

@@ -47,7 +47,7 @@ void state_note(State *state, enum StateKind kind, const void *info, uint64_t ma
 void state_note_pipeline(State *state, const PipelineCall *call, uint32_t index, const Element *element,
                          uint64_t wait_ns);
 
-/* ---- image.c: a create info with all that it points to, as one block that can be moved: an object (format.md, 'State').
+/* ---- image.c: a create info with all that it points to, as one movable block: an object (format.md, 'Recordings').
  * Results, callbacks and what Vulkan ignores are not in it. ---- */
 
 /* Larger ones are not recorded. */
