@@ -76,10 +76,12 @@ def refused(user: User, path: Path, *words: str) -> str:
     return done.stderr
 
 
+WHOLE = object_of(bytes(96), 11, [(8, 16)], [(24, 17, bytes(16))])
 #: Records that no export of recordings has, and why.
 FORGERIES = {
     "too short": format.record_parts(format.OBJECT, bytes(8)),
     "impossible lengths": format.record_parts(format.OBJECT, bytes(96)),
+    "lengths, or of another version": format.record_parts(format.OBJECT, WHOLE[:-8]),
     "without its objects": format.record_parts(format.CREATED, bytes(40)),
     "name of a shader": format.record_parts(format.IDENTIFIED, bytes(31)),
     "is not exported": format.record_parts(format.CELL, bytes(100)),
