@@ -23,7 +23,7 @@ OF_LIBRARIES = {
     *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
     "TMPDIR",  # tempfile
     "container",  # a name like other words: below
-    *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
+    *("VK_ADD_DRIVER_FILES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
 }
 #: Strings in the sources that look like a variable but are not for users.
 NOT_FOR_USERS = {
