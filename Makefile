@@ -3,9 +3,8 @@
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make wine  Windows programs under Wine, with the layer; two minutes
-# make wine-chroot  the same in a chroot: SUITE=unstable, with 32-bit programs in 64-bit processes (new WoW64), or
-#             SUITE=bookworm, with 32-bit processes; minutes, as root
-# make wine-dxvk  a Direct3D program under Wine, with DXVK built from source, in the chroot; half an hour, as root
+# make wine-chroot  the same in a chroot: SUITE=unstable, with DXVK and 32-bit programs in 64-bit processes (new WoW64),
+#             or SUITE=bookworm, with 32-bit processes; minutes, as root
 # make check  after each edit: lint, the unit tests, one real program cold and warm; under a minute
 # make test   lint and the tests that need a compiler, Vulkan's loader, RADV and Lavapipe; some four minutes
 # make test-foreign  those that need a browser, a web server, groff, the validation layer, or programs that people use
@@ -126,20 +125,18 @@ fleet-s3: setup $(VENV)/extra-test
 wine: setup $(VENV)/extra-test
 	@.ci/system-packages wine
 	@$(MAKE) --no-print-directory programs-wine
-	$(BIN)/pytest -q tests/wine/programs.py tests/wine/ends.py
+	$(BIN)/pytest -q -rs tests/wine/programs.py tests/wine/direct3d.py tests/wine/ends.py
 
-# Debian's Wine of 2025 and later has new WoW64. Before that, 32-bit programs need 32-bit libraries.
+# Debian's Wine of 2025 and later has new WoW64, and needs no 32-bit libraries but DXVK's. Before that, 32-bit programs need
+# Wine's and Vulkan's.
 SUITE ?= unstable
+WITH_DXVK := dpkg --add-architecture i386 && apt-get -q update && \
+    apt-get -q -y --no-install-recommends install dxvk-wine64 dxvk-wine32:i386
 WITH_WINE32 := dpkg --add-architecture i386 && apt-get -q update && .ci/system-packages wine && \
     apt-get -q -y --no-install-recommends -t bookworm-backports install wine32:i386 libvulkan1:i386 mesa-vulkan-drivers:i386
 wine-chroot:
 	@.ci/system-packages chroot
-	@tests/debian_chroot.sh $(SUITE) sh -c '$(if $(filter bookworm,$(SUITE)),$(WITH_WINE32) &&) make -s PACKAGES=demo wine'
-
-wine-dxvk:
-	@.ci/system-packages chroot
-	@tests/debian_chroot.sh unstable sh -c 'make -s PACKAGES=demo setup .venv/extra-test && .ci/system-packages wine && \
-	    make -s PACKAGES=demo programs-wine && tests/wine/dxvk.sh && .venv/bin/pytest -q tests/wine/dxvk.py'
+	@tests/debian_chroot.sh $(SUITE) sh -c '$(if $(filter bookworm,$(SUITE)),$(WITH_WINE32),$(WITH_DXVK)) && make -s PACKAGES=demo wine'
 
 # The tests with the mark `foreign` (tests/conftest.py).
 test-foreign: test-foreign-packages programs setup $(VENV)/extra-test $(VENV)/extra-foreign $(VENV)/chromium $(VALIDATION) $(REGISTRY)
@@ -433,7 +430,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot wine-dxvk test-foreign test-foreign-packages test-all containers
+.PHONY: coverage descriptor-heap drivers first environment sdist wheel flatpak deb arch stage check-wheel demo fleet-demo fleet-s3 check test ready bytecode evidence bench bench-more gain hitches fuzz fuzz-shim sanitizers analyzers analyze stress corruption recovery soak gpu differential setup install system-packages python programs $(PROGRAM_SETS) lint count format docs clean wine wine-chroot test-foreign test-foreign-packages test-all containers
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif
