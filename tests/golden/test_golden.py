@@ -43,9 +43,9 @@ def golden(scripted: ScriptedDriver) -> World:
 
 
 def test_every_kind_of_file_is_there(golden: World) -> None:
-    """Only temporary files and what a fleet gave are not."""
+    """Only temporary files, what a fleet gave, and what `pylayer warm` noted are not."""
     there = {path.suffix for path in golden.store.rglob("*") if path.is_file()}
-    assert there == {*file_kinds.TABLE} - {file_kinds.TEMPORARY, file_kinds.INDEX}
+    assert there == {*file_kinds.TABLE} - {file_kinds.TEMPORARY, file_kinds.INDEX, file_kinds.WARMED}
 
 
 def test_what_it_says(golden: World) -> None:

@@ -161,9 +161,9 @@ def test_two_pipelines_with_one_fingerprint(scripted: ScriptedDriver) -> None:
 def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
     """If the driver refuses one of eight stored records, one pipeline is compiled and the others are cache hits."""
     scripted.demo("--count", 8)
-    result = scripted.demo("--count", 8, script="create-cache=error:initialization-failed?data@5", PYLAYER_LOG="info")
+    scripted.demo("--count", 8, script="create-cache=error:initialization-failed?data@5")
     assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
-    assert "refused stored records; their pipelines are compiled again (1 so far)" in scripted.warnings(result)
+    assert scripted.world.last()["load_failed"] == 1
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])

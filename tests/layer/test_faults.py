@@ -129,10 +129,9 @@ def test_refused_records_are_kept(scripted: ScriptedDriver, script: str) -> None
     """Records that the driver refused in one run are used in the next. The layer stores nothing twice and loses
     nothing."""
     scripted.demo("--count", 24)
-    refused = scripted.demo("--count", 24, script=script, PYLAYER_LOG="info")
+    scripted.demo("--count", 24, script=script)
     counters = scripted.world.last()
     assert (counters["load_failed"], counters["compiled"]) == (24, 24)
-    assert "refused stored records; their pipelines are compiled again (24 so far)" in refused.stderr
     assert scripted.world.runs()[-1]["stored_records"] == 0
     scripted.demo("--count", 24)
     counters = scripted.world.last()

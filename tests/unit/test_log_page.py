@@ -125,7 +125,7 @@ def test_every_warning_is_documented() -> None:
     lines = {text for level, text in {*python_lines(), *c_lines()} if level.split(", ")[0] in ("error", "warn")}
     lines -= {TELLS, SWITCHES_OFF}
     tables, known = of_tables(), documented()
-    assert len(known) == len(set(known)) > 25
+    assert len(known) == len(set(known)) >= 25
     missing = {line for line in lines if not any(is_of(line, text) or is_of(text, line) for text in known)}
     unknown = [text for text in known if not any(is_of(line, text) for line in [*lines, *tables])]
     told = [f"not on the page: {line}" for line in missing]
