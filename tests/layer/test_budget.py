@@ -58,7 +58,7 @@ OPERATIONS = {
     "fsync": {},
 }
 #: Of these reads, with headers that are read twice: when the device looks for records, and with the data.
-BYTES = 26_875
+BYTES = 25_798
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
