@@ -24,7 +24,7 @@
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
 # make soak   the same with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
-# make gpu    draws with pipelines of every sort on this machine's GPU, with each carrier, and compares images; a minute
+# make gpu    draws with pipelines of every sort on this machine's GPU, with each mode, and compares images; a minute
 # make coverage  how much of C and Python the tests run, by folder; some ten minutes
 # make count  how large the project is: lines of code, files, keys, commands
 # make lint   formatters, linters, mypy --strict; no warning of the C compiler
@@ -385,7 +385,7 @@ programs-fuzz programs-rules: | $(VENV)/installed
 
 # Some test programs include sources of the layer, which need this header before pylayer is built. The modules are those
 # that store_numbers.py reads. It leaves a header that does not change, which would then be older than they are.
-NUMBERED := common/files store/format store/recency store/cache_history store/verdict_files store/verdicts
+NUMBERED := common/files store/format store/recency store/cache_history store/block_files store/block_list
 build/store_numbers.h: shim/policy/store_numbers.py $(NUMBERED:%=pylayer/%.py) | python
 	@$(BIN)/python shim/policy/store_numbers.py $@
 	@touch $@

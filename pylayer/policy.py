@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from .common.settings import DEFAULTS
 from .values import (
-    CARRIER_BINARIES,
-    CARRIER_CELLS,
-    CARRIER_NAMES,
-    CARRIER_OBSERVE,
-    CARRIER_OFF,
-    CARRIERS_THAT_KEEP,
+    MODE_BINARIES,
+    MODE_CELLS,
+    MODE_NAMES,
+    MODE_OBSERVE,
+    MODE_OFF,
+    MODES_THAT_KEEP,
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
@@ -39,26 +39,26 @@ STUB_DRIVERS = {13: "Lavapipe"}
 RADV_COPIES = 23 << 22 | 3 << 12
 
 
-def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, str]:
-    """Returns the carrier and the reason in words."""
-    wanted = settings["carrier"]
+def choose_mode(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, str]:
+    """Returns the mode and the reason in words."""
+    wanted = settings["mode"]
     if wanted == "off":
-        return CARRIER_OFF, "switched off by the policy file"
+        return MODE_OFF, "switched off by the policy file"
     if wanted == "observe":
-        return CARRIER_OBSERVE, "chosen by the policy file"
+        return MODE_OBSERVE, "chosen by the policy file"
     if facts.internal_cache_disabled:
-        return CARRIER_OFF, "the program disables internal caches"
+        return MODE_OFF, "the program disables internal caches"
     if not (facts.cache_control_supported or facts.cache_control_requested):
-        return CARRIER_OFF, "the driver has no pipelineCreationCacheControl, so the layer cannot look pipelines up"
+        return MODE_OFF, "the driver has no pipelineCreationCacheControl, so the layer cannot look pipelines up"
     missing = ""
     if wanted == "binaries":
         if facts.binaries_supported or facts.binaries_requested:
-            return CARRIER_BINARIES, "chosen by the policy file"
+            return MODE_BINARIES, "chosen by the policy file"
         missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary"
     if wanted != "cells" and facts.driver_id in STUB_DRIVERS:
         name = STUB_DRIVERS[facts.driver_id]
-        return CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"
-    return CARRIER_CELLS, f"the driver has pipelineCreationCacheControl{missing}"
+        return MODE_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"
+    return MODE_CELLS, f"the driver has pipelineCreationCacheControl{missing}"
 
 
 class Policy:
@@ -70,10 +70,10 @@ class Policy:
 
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: returns what the layer shall do for a device about to be created."""
-        carrier, _ = choose_carrier(settings, facts)
-        keeps = carrier in CARRIERS_THAT_KEEP
+        mode, _ = choose_mode(settings, facts)
+        keeps = mode in MODES_THAT_KEEP
         return Plan(
-            carrier=carrier,
+            mode=mode,
             check_binaries=settings["application_caches"] not in ("pass", "report"),
             check_caches=settings["application_caches"] != "pass",
             merge_moves=facts.driver_id == 3 and facts.driver_version < RADV_COPIES,
@@ -83,7 +83,7 @@ class Policy:
             remember_caches=settings["application_caches"] in ("attest", "strict", "report"),
             report_caches=settings["application_caches"] == "report",
             strict_caches=settings["application_caches"] == "strict",
-            tell_creations=settings["carrier"] != "off",
+            tell_creations=settings["mode"] != "off",
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
@@ -108,10 +108,10 @@ class Policy:
         return True
 
     def device_created(self, program: Program, facts: DeviceFacts, state: DeviceState) -> None:
-        """Event: a device was created. ``state.carrier`` is in force."""
+        """Event: a device was created. ``state.mode`` is in force."""
 
     def device_destroyed(self, program: Program, facts: DeviceFacts, counters: dict[str, int]) -> None:
         """Event: a device is about to be destroyed, or the process ends. ``counters`` are the device's totals."""
 
 
-__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "choose_carrier"]
+__all__ = ["DEFAULTS", "MODE_NAMES", "Policy", "choose_mode"]

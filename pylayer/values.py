@@ -16,10 +16,10 @@ else:  # importing typing takes longer than a program may wait
         return lambda cls: cls
 
 
-CARRIER_OFF, CARRIER_CELLS, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3
-CARRIER_NAMES = ("off", "cells", "binaries", "observe")
-#: Carriers that store pipelines and use stored ones.
-CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_BINARIES)
+MODE_OFF, MODE_CELLS, MODE_BINARIES, MODE_OBSERVE = 0, 1, 2, 3
+MODE_NAMES = ("off", "cells", "binaries", "observe")
+#: Modes that store pipelines and use stored ones.
+MODES_THAT_KEEP = (MODE_CELLS, MODE_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY = 1, 2
 
@@ -147,7 +147,7 @@ class DeviceFacts(Value):
     feedback_supported: bool
     pipeline_cache_uuid: bytes
     vendor_id: int
-    # Commands do not ask for what no carrier depends on, and only a program can supply the rest.
+    # Commands do not ask for what no mode depends on, and only a program can supply the rest.
     binaries_requested: bool = False
     cache_control_requested: bool = False
     internal_cache: bool = False
@@ -168,7 +168,7 @@ class Plan(Value):
     it also sends what pipelines are made of, in runs that record.
     """
 
-    carrier: int
+    mode: int
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
@@ -191,12 +191,12 @@ class Decision(Value):
     reads_all: bool
     reason: str
     about: str
-    sentinel_outside: bool
+    marker_outside: bool
     off_by: int
     undecided: bool
     calls_off: bytes
     blocked: list[int]
-    verdict_files: int
+    block_files: int
     valid_from_s: int
     valid_s: int
 
@@ -273,7 +273,7 @@ class Activity(Value):
 
 
 class DeviceState(Value):
-    """The outcome of a plan. ``carrier`` is the one in force.
+    """The outcome of a plan. ``mode`` is the one in force.
 
     ``reads_store``: the layer has read the device's folder of the store, with ``stored_cells`` pipelines, and watches
     for crashes. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the verdict
@@ -282,7 +282,7 @@ class DeviceState(Value):
     """
 
     cache_control: bool
-    carrier: int
+    mode: int
     feedback: bool
     off_by: int
     reads_store: bool

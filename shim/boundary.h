@@ -51,11 +51,11 @@ enum PylayerLogLevel {
 };
 
 /* How a device keeps new pipelines: docs/internals/architecture.md, 'Modes'. */
-enum PylayerCarrier {
-    PYLAYER_CARRIER_OFF = 0,
-    PYLAYER_CARRIER_CELLS = 1,
-    PYLAYER_CARRIER_BINARIES = 2, /* also enables all that cells need, for pipelines that cannot be binaries */
-    PYLAYER_CARRIER_OBSERVE = 3,  /* keeps none: calls go to the driver as the application made them, and are counted */
+enum PylayerMode {
+    PYLAYER_MODE_OFF = 0,
+    PYLAYER_MODE_CELLS = 1,
+    PYLAYER_MODE_BINARIES = 2, /* also enables all that cells need, for pipelines that cannot be binaries */
+    PYLAYER_MODE_OBSERVE = 3,  /* keeps none: calls go to the driver as the application made them, and are counted */
 };
 
 /*
@@ -87,8 +87,8 @@ enum PylayerMessageType {
     PYLAYER_MSG_FLUSH = 9,
 };
 
-/* Whether a rule skips this process. The layer decides that where it can (shim/layer/instance/skip.c). If not, there is a
- * policy file but no usable copy of it, and policy decides, after it has written one. */
+/* Whether a rule skips this process. The layer decides that where it can (shim/layer/instance/skip.c). If not, there is
+ * a policy file but no usable copy of it, and policy decides, after it has written one. */
 enum PylayerSkip {
     PYLAYER_SKIP_NO = 0,
     PYLAYER_SKIP_YES = 1,
@@ -133,7 +133,7 @@ typedef struct PylayerDeviceInfo {
 
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
 typedef struct PylayerPlan {
-    uint8_t carrier;          /* PylayerCarrier wanted. Without what binaries need, it is cells, without theirs off */
+    uint8_t mode;             /* PylayerMode wanted. Without what binaries need, it is cells, without theirs off */
     uint8_t check_caches;     /* send ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
@@ -148,14 +148,14 @@ typedef struct PylayerPlan {
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;       /* PylayerCarrier in force */
+    uint8_t mode;          /* PylayerMode in force */
     uint8_t cache_control; /* enabled, by the application or by the layer */
     uint8_t feedback;      /* VkPipelineCreationFeedback can be asked for */
     uint8_t reads_store;   /* the layer has read the device's folder, obeys a decision and watches for crashes */
     uint8_t records_state; /* STATE messages follow */
     uint8_t used_recently; /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells; /* with reads_store: how many there are */
-    uint8_t off_by;        /* the type of the verdict by which the layer is off; 0: it is on */
+    uint8_t off_by;        /* the type of the block by which the layer is off; 0: it is on */
     char run_name[PYLAYER_RUN_NAME_BYTES]; /* the run that the layer has begun to record; empty: none */
 } PylayerDeviceCreated;
 
@@ -199,7 +199,8 @@ enum PylayerOutcome {
     PYLAYER_OUTCOME_NAMED = 7,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
 };
 
-/* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed alone. */
+/* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed alone.
+ * */
 #define PYLAYER_TOLD_NS 100000
 /* A hit that takes longer is reported. */
 #define PYLAYER_SLOW_NS 1000000
@@ -249,8 +250,8 @@ typedef struct PylayerState {
     uint8_t kind;       /* StateKind (shim/layer/state/object.h) */
     uint8_t unrecorded; /* PylayerUnrecorded, of a pipeline; there is no data then */
     uint32_t structure; /* VkStructureType */
-    /* Of a pipeline that the program created, as PylayerCell has it. Of a shader module: the digest of its identifier. 0:
-     * neither. */
+    /* Of a pipeline that the program created, as PylayerCell has it. Of a shader module: the digest of its identifier.
+     * 0: neither. */
     uint64_t fingerprint;
     uint64_t wait_ns; /* how long its creation took */
 } PylayerState;
@@ -281,10 +282,10 @@ typedef struct PylayerMessage {
 } PylayerMessage;
 
 /*
- * The crash sentinel: which stored or application data the driver is working on now, and which call that the layer added
- * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds the
- * file after its process died knows what that process died of.
- * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
+ * The crash marker: which stored or application data the driver is working on now, and which call that the layer added
+ * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds
+ * the file after its process died knows what that process died of. Marks begin at PYLAYER_MARKS_OFFSET. Policy reads
+ * them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
 #define PYLAYER_MARK_IDS 13
@@ -301,10 +302,10 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache or binaries that contain stored data */
     PYLAYER_MARK_COMPILE = 6,     /* the same, but the driver may compile, which can take seconds */
 
-    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
-     * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
-     * CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into
-     * the application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
+    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that
+     * kind of pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE,
+     * CELL or CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into the
+     * application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
     PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
     PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
@@ -330,7 +331,7 @@ typedef struct PylayerMark {
     uint64_t used; /* pipelines that the driver created with stored data, in earlier calls with this mark */
 } PylayerMark;
 
-/* As many pipelines, records and cache data can be blocked: verdicts.MAX_ENTRIES. */
+/* As many pipelines, records and cache data can be blocked: block_list.MAX_ENTRIES. */
 #define PYLAYER_BLOCKED 1024
 /* PYLAYER_MARK_END - PYLAYER_MARK_ADDED */
 #define PYLAYER_ADDED_CALLS 12
@@ -342,17 +343,17 @@ typedef struct PylayerMark {
 typedef struct PylayerDecision {
     uint8_t key[PYLAYER_DIGEST_BYTES]; /* PylayerMessage::decision_key */
     PylayerPlan plan;
-    uint8_t reads_all;        /* files of all programs, not only of this one */
-    uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
-    uint8_t off_by;           /* type of the verdict by which the layer is off (store/verdicts.py); 0: it is on */
-    uint8_t undecided;        /* policy reads the counters when the device ends, because it may decide something else */
+    uint8_t reads_all;      /* files of all programs, not only of this one */
+    uint8_t marker_outside; /* the crash marker's file goes to the runtime directory, because the store is read-only */
+    uint8_t off_by;         /* type of the block by which the layer is off (store/block_list.py); 0: it is on */
+    uint8_t undecided;      /* policy reads the counters when the device ends, because it may decide something else */
     uint8_t calls_off[PYLAYER_ADDED_CALLS]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
-    /* Of the sentinel's file. The layer fills in the process, and program and time if they are 0. */
+    /* Of the crash marker's file. The layer fills in the process, and program and time if they are 0. */
     uint8_t header[PYLAYER_FILE_HEADER_BYTES];
-    char reason[PYLAYER_REASON_BYTES]; /* why the device has this carrier; empty: there is no decision */
+    char reason[PYLAYER_REASON_BYTES]; /* why the device has this mode; empty: there is no decision */
     char about[PYLAYER_ABOUT_BYTES];   /* lines of the run's file: program, device and reason */
     uint64_t valid_from_s, valid_s;    /* seconds since 1970, and for how many it is valid */
-    uint64_t verdict_files;            /* from which files it was compiled: the sum of the XXH3-64 of their names */
+    uint64_t block_files;              /* from which files it was compiled: the sum of the XXH3-64 of their names */
     uint64_t blocked_count;
     /* Fingerprints of pipelines, or 1 + PylayerPipelineKind for those without, and the first eight bytes of the digests
      * of records and of the program's cache data, ascending. The driver gets none of this data, and nothing stored for
@@ -385,15 +386,15 @@ typedef struct PylayerActivity {
 typedef struct PylayerShim {
     uint32_t boundary_version;
 
-    /* Returns the next message, or NULL after timeout_ns (negative: there is no limit), or if none will come any more. Cells
-     * wait up to 20 ms so that policy takes them in batches; any other message ends that wait at once. */
+    /* Returns the next message, or NULL after timeout_ns (negative: there is no limit), or if none will come any more.
+     * Cells wait up to 20 ms so that policy takes them in batches; any other message ends that wait at once. */
     PylayerMessage *(*next)(int64_t timeout_ns);
     /* Wakes the sender of a request. Returns -1 if the sender no longer waits. */
     int32_t (*answer)(PylayerMessage *message);
     /* Ends the ownership of a message. An unanswered request is answered with what its message holds. */
     void (*release)(PylayerMessage *message);
 
-    /* Reads the device's folder, obeys the decision, and makes the crash sentinel. Call it while the program waits in
+    /* Reads the device's folder, obeys the decision, and makes the crash marker. Call it while the program waits in
      * DEVICE_CREATED, or later for a device that keeps nothing. Fills in what is in force then. */
     int32_t (*open_store)(uint64_t device, const PylayerDecision *decision, PylayerDeviceCreated *out);
     /* From now on the device creates everything as if the layer were not there. */

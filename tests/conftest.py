@@ -120,10 +120,10 @@ def needs_binaries(request: pytest.FixtureRequest, radv_has_binaries: bool) -> N
 
 
 @pytest.fixture(autouse=True)
-def carrier_needs_binaries(request: pytest.FixtureRequest) -> None:
-    """The same for each test that has the binaries carrier as a parameter."""
+def mode_needs_binaries(request: pytest.FixtureRequest) -> None:
+    """The same for each test that has the binaries mode as a parameter."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    if {"binaries", "{carrier: binaries}"} & {value for value in parameters.values() if isinstance(value, str)}:
+    if {"binaries", "{mode: binaries}"} & {value for value in parameters.values() if isinstance(value, str)}:
         request.getfixturevalue("needs_binaries")
 
 

@@ -11,7 +11,7 @@ from world import BUILD, World
 
 from pylayer.common import file_kinds
 from pylayer.store import format, journal
-from pylayer.store.fold import SMALL_PACK_BYTES
+from pylayer.store.compaction import SMALL_PACK_BYTES
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
@@ -20,10 +20,10 @@ LIBRARY = BUILD / "tests" / "libstorage.so"
 
 FOLD_EVERYTHING = """
 import sys
-from pylayer.store import fold, folder
+from pylayer.store import compaction, folder
 for found in folder.folders(sys.argv[1]):  # one that is being made, or was when its maker was killed, has no identity
     for program in found.programs():
-        work = fold.Fold(found, program, everything=True)
+        work = compaction.Compaction(found, program, everything=True)
         for _ in work.steps():
             pass
 """
@@ -70,7 +70,7 @@ class StoreReader:
             folder = Folder(self.root, identity)
             seen: set[str] = set()
             again = True
-            while again:  # what vanishes was folded, and its pack is there
+            while again:  # what vanishes was compacted, and its pack is there
                 paths = [path for path in folder.files(None) if path not in seen]
                 again = False
                 for path in paths:
@@ -129,9 +129,9 @@ def leftovers(root: Path) -> list[str]:
     )
 
 
-def not_folded(root: Path) -> list[str]:
-    """What a fold of everything leaves nothing of: journals, and more than one small pack of a program. It does not
-    rewrite large packs."""
+def not_compacted(root: Path) -> list[str]:
+    """What a compaction of everything leaves nothing of: journals, and more than one small pack of a program. It does
+    not rewrite large packs."""
     names = [path.name for path in root.glob("store/*/*") if path.suffix in (".journal", ".closed")]
     small: dict[str, list[str]] = {}
     for path in root.glob("store/*/*.pack"):
@@ -168,6 +168,6 @@ def split_journals(world: World, count: int) -> None:
         os.unlink(path)
 
 
-def fold_everything(root: Path, **options: object) -> subprocess.Popen[bytes]:
-    """Starts a process that folds the whole store, as `pylayer trim` does."""
+def compact_everything(root: Path, **options: object) -> subprocess.Popen[bytes]:
+    """Starts a process that compactions the whole store, as `pylayer trim` does."""
     return subprocess.Popen([sys.executable, "-I", "-c", FOLD_EVERYTHING, str(root)], **options)  # type: ignore[call-overload,no-any-return]

@@ -64,7 +64,7 @@ def write(
         "device": "A device",
         "driver": "a driver",
         "driver_info": "1.0",
-        "carrier": "cells",
+        "mode": "cells",
         "reason": "",
         "counters": {"pipelines": 1, "compiled": 1, "compile_ns": 3 * MS},
         "refused": {},

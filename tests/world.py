@@ -271,7 +271,7 @@ class World:
         return [known for path, identity in files for part in parts_of(path, identity, []) for known in known_in(part)]
 
     def live_files(self) -> list[Path]:
-        """Returns the crash sentinels in the store."""
+        """Returns the crash markers in the store."""
         return self.stored_files(file_kinds.LIVE)
 
     def folder(self) -> Folder:

@@ -8,10 +8,10 @@ from ..report.words import MINUTE, moment
 from .output import console, printable
 
 if TYPE_CHECKING:
-    from ..store.store import VerdictText
+    from ..store.store import BlockText
 
 
-def line(block: VerdictText) -> str:
+def line(block: BlockText) -> str:
     """Returns a line about a block."""
     after = {
         "in force": f"; until {moment(block.until_s, MINUTE)}",
@@ -21,15 +21,15 @@ def line(block: VerdictText) -> str:
     return f"{moment(block.since_s, MINUTE)}  {block.program}: {block.text}{after.get(block.state, '')}"
 
 
-def in_force(root: str | None, program: str | None = None) -> list[VerdictText]:
+def in_force(root: str | None, program: str | None = None) -> list[BlockText]:
     """Returns the blocks in force: all, or those about a program and those about all programs."""
     from ..store.store import EVERY, Store
 
-    found = Store(root).verdicts() if root else []
+    found = Store(root).block_list() if root else []
     return [one for one in found if one.state == "in force" and (program is None or one.program in (program, EVERY))]
 
 
-def print_blocks(found: list[VerdictText]) -> None:
+def print_blocks(found: list[BlockText]) -> None:
     """Prints a line for each block, below the driver that it is about."""
     out, identity = console(), ""
     for one in found:

@@ -113,7 +113,7 @@ def check_blocks(root: str | None, program: str | None = None) -> Check:
     """Reports what earlier runs decided that makes programs' later runs worse. ``program``: only about this one."""
     found = in_force(root, program)
     if not found:
-        return Check("blocks", OK, "nothing is set aside or switched off for a program")
+        return Check("blocks", OK, "nothing is blocked or switched off for a program")
     lines = [line(block) for block in found[:3]]
     more = [f"and {len(found) - 3} more"] if len(found) > 3 else []
     advice = f"pylayer ls shows all; pylayer rm {program or '--all'} --blocks ends them before their time."
@@ -128,12 +128,12 @@ def check_recordings(root: str | None, program: str | None = None) -> list[Check
     from ..store import state
 
     store, names = Store(root), Names(root)
-    shelves = Selection().shelves(store, names)
+    partitions = Selection().partitions(store, names)
     found = []
-    for number in sorted({number for shelf in shelves for number in shelf.programs}):
+    for number in sorted({number for partition in partitions for number in partition.programs}):
         if program is None or names.matches(number, program):
             known = state.read(root, number)
-            if lacks := len(state.lacking(shelves, known)):
+            if lacks := len(state.lacking(partitions, known)):
                 found.append((names.of(number), lacks, lacks + len(known.created)))
     if not found:
         return []

@@ -42,7 +42,7 @@ def _print_device(out: Console, device: Device) -> None:
     facts = {
         "driver": ", ".join(text for text in (device["driver"], device["driver_info"]) if text),
         "identity": device["identity"],
-        "carrier": f"{device['carrier']}: {device['reason']}" if device["carrier"] else "",
+        "mode": f"{device['mode']}: {device['reason']}" if device["mode"] else "",
         "tried": device["tried"],
         "advice": device["advice"],
     }

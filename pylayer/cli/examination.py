@@ -11,7 +11,7 @@ from typing import Any
 from .. import LAYER_NAME
 from ..common.paths import store_root
 from ..report import recorded
-from ..values import CARRIER_NAMES, CARRIERS_THAT_KEEP, DeviceFacts
+from ..values import MODE_NAMES, MODES_THAT_KEEP, DeviceFacts
 from . import checks, layer_files
 from .checks import OK, PROBLEM, SKIPPED, WARNING, Check
 from .children import Outcome, probe
@@ -20,7 +20,7 @@ from .devices import facts_of
 from .environment import DISABLE, loader_version, with_layer
 from .output import Failure, plural
 
-KEEPING = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
+KEEPING = [MODE_NAMES[mode] for mode in MODES_THAT_KEEP]
 #: The first loader version that reads VK_ADD_LAYER_PATH, through which ``pylayer run`` shows it the manifest.
 ADD_LAYER_PATH_SINCE = (1, 3, 207)
 #: A line of the log: level, time, sentence and process.
@@ -105,9 +105,9 @@ def _judged(device: Device, runs: list[recorded.Run], failure: str) -> None:
         }
     elif runs:
         last = runs[-1]
-        device |= {"identity": last.identity, "carrier": last.texts["carrier"], "reason": last.texts["reason"]}
+        device |= {"identity": last.identity, "mode": last.texts["mode"], "reason": last.texts["reason"]}
         device |= {"status": WARNING, "tried": "a program compiled a pipeline, and its second run did not find it"}
-        if device["carrier"] not in KEEPING:
+        if device["mode"] not in KEEPING:
             device["tried"] = "nothing is stored for this device"
         elif last.numbers["fetched"] and not last.sums["compiled"]:
             device |= {"status": OK}
@@ -125,7 +125,7 @@ def _try_device(number: int, facts: DeviceFacts, scratch: str) -> tuple[Check, D
     layer, and the device."""
     names = {"name": facts.device_name, "driver": facts.driver_name, "driver_info": facts.driver_info}
     device = {"number": number, "status": SKIPPED, **names}
-    device |= dict.fromkeys(("identity", "carrier", "reason", "tried", "advice"), "")
+    device |= dict.fromkeys(("identity", "mode", "reason", "tried", "advice"), "")
     log, store = Path(scratch, f"log-{number}"), str(Path(scratch, f"store-{number}"))
     changes = {
         "PYLAYER_LOG": "debug",
@@ -141,7 +141,7 @@ def _try_device(number: int, facts: DeviceFacts, scratch: str) -> tuple[Check, D
     lines = _log_lines(log)
     complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
     runs = recorded.read(store)
-    if not any(": carrier " in text for _, text in lines):
+    if not any(": mode " in text for _, text in lines):
         _judged(device, runs, "")
         return _not_started(outcome.found.get("layers", []), outcome.failure, complaints), device
     _judged(device, runs, outcome.failure)

@@ -29,7 +29,7 @@ from .verify import verify
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..store.store import Holding, Shelf, Store
+    from ..store.store import Holding, Partition, Store
 
     Row = dict[str, Any]
 
@@ -56,15 +56,15 @@ def _program(names: Names, holding: Holding) -> Row:
     }
 
 
-def _identity(names: Names, shelf: Shelf, selection: Selection) -> Row:
-    taken = [one for one in shelf.holdings.values() if selection.takes(one.program, names)]
+def _identity(names: Names, partition: Partition, selection: Selection) -> Row:
+    taken = [one for one in partition.holdings.values() if selection.takes(one.program, names)]
     return {
-        **names.as_json(shelf.identity, shelf.name),
-        "fields": shelf.identity.fields if shelf.identity is not None else None,
+        **names.as_json(partition.identity, partition.name),
+        "fields": partition.identity.fields if partition.identity is not None else None,
         "programs": [_program(names, one) for one in sorted(taken, key=lambda one: (-one.bytes, one.program))],
-        "other_bytes": shelf.other_bytes,
-        "bytes": shelf.bytes,
-        "unusable_files": shelf.unusable,
+        "other_bytes": partition.other_bytes,
+        "bytes": partition.bytes,
+        "unusable_files": partition.unusable,
     }
 
 
@@ -98,8 +98,8 @@ def _print_identities(found: list[Row]) -> None:
 def _print_totals(store: Store) -> None:
     limits, problem = read_limits()
     print_total(f"\n{human_bytes(store.total_bytes())} of at most {human_bytes(limits.max_store)} are used.")
-    if decided := store.verdicts():
-        print_total("\nSet aside or switched off:")
+    if decided := store.block_list():
+        print_total("\nBlocked or switched off:")
         blocks.print_blocks(decided)
     beside = {folder: store.tree_bytes(folder) for folder in BESIDE}
     if parts := [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]:
@@ -148,15 +148,15 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
         return
     names = Names(store.root)
 
-    shelves = selection.shelves(store, names)
-    found = [_identity(names, shelf, selection) for shelf in shelves]
+    partitions = selection.partitions(store, names)
+    found = [_identity(names, partition, selection) for partition in partitions]
     found = [one for one in found if one["programs"] or selection.app is None]
     if (name or identity) and not found:
         raise Failure(f"{store.root} has no program and no identity {name or identity}; pylayer ls lists what is there")
     if as_json:
         parts = {f"{folder}_bytes": store.tree_bytes(folder)[0] for folder in BESIDE}
         sizes = {"store_bytes": store.total_bytes(), **parts, "max_store_bytes": read_limits()[0].max_store}
-        set_aside = [picked(one, *vars(one)) for one in store.verdicts()]
+        set_aside = [picked(one, *vars(one)) for one in store.block_list()]
         print_json({"store": store.root, "identities": found, **sizes, "blocks": set_aside})
     elif not found:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")

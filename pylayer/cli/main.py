@@ -34,7 +34,7 @@ COMMANDS = {
     "rm": ("rm", "", "Remove what the store has of a program or a driver."),
     "run": ("run", "", "Run a program under the layer, without installing anything."),
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
-    "trim": ("trim", "", "Fold the store and keep it within its limits."),
+    "trim": ("trim", "", "Compact the store and keep it within its limits."),
     "warm": ("warm", "", "Fill the driver's own disk cache from the store."),
     "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
 }

@@ -58,7 +58,7 @@ def _in_unit(name: str, value: int) -> float:
 
 def _of_program(row: Row) -> Iterator[Sample]:
     """Yields the samples of one program with one driver. Labels that all of them share are added later."""
-    info = {key: row[key] for key in ("driver", "driver_info", "engine", "carrier")}
+    info = {key: row[key] for key in ("driver", "driver_info", "engine", "mode")}
     info |= {key: printable(row[key]) for key in ("executable", "application")}
     yield "pylayer_program_info", info, 1
     yield "pylayer_last_run_start_time_seconds", {}, row["last_started_s"]

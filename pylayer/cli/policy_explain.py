@@ -1,5 +1,5 @@
 """``pylayer policy explain``: which rules match a program and device, where each setting comes from, and the
-carrier."""
+mode."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..common.paths import config_files, store_root
 from ..common.policy_errors import yaml_word
 from ..common.program_name import without_loader
 from ..common.settings import TOP_DEFAULTS, is_skipped, rule_matches, settings_for, top_setting
-from ..policy import Policy, choose_carrier
+from ..policy import Policy, choose_mode
 from ..report import recorded
-from ..values import CARRIER_NAMES, DeviceFacts, Plan, Program
+from ..values import MODE_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
 from .output import Failure, console, json_option, one_line, print_facts, print_json, printable
 
@@ -143,14 +143,14 @@ def _explained(
     settings = settings_for(document, program, facts)
     rules = _rules(sources, program, facts)
     shown: dict[str, Any] | None = None
-    carrier, reason = choose_carrier(settings, facts)
+    mode, reason = choose_mode(settings, facts)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             plan = decider.plan_device(program, facts, dict(settings))
         if not isinstance(plan, Plan):
             raise TypeError("plan_device returned no Plan")
-        shown = {**plan.as_dict(), "carrier": CARRIER_NAMES[plan.carrier]}
-        if plan.carrier != carrier:
+        shown = {**plan.as_dict(), "mode": MODE_NAMES[plan.mode]}
+        if plan.mode != mode:
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {_why(error)}"
@@ -216,8 +216,8 @@ def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]]) 
         said = f"The layer does nothing in this program, because of the {found['skipped']}."
         out.print(printable(said), soft_wrap=True)
         return
-    carrier = f"{found['plan']['carrier']}: {found['reason']}" if found["plan"] else f"none: {found['reason']}"
-    out.print(printable(f"Carrier {carrier}"), soft_wrap=True)
+    mode = f"{found['plan']['mode']}: {found['reason']}" if found["plan"] else f"none: {found['reason']}"
+    out.print(printable(f"Mode {mode}"), soft_wrap=True)
     if found["rules"]:
         section("Rules; later ones win", _rule_facts(found))
     else:
@@ -239,7 +239,7 @@ def _print(out: Console, found: dict[str, Any], top: dict[str, dict[str, Any]]) 
 def explain(program: str | None, as_json: bool) -> None:
     """Show what the policy file means for a program on each device.
 
-    This shows the carrier and the reason for it, which rules match and why others do not, and where each setting
+    This shows the mode and the reason for it, which rules match and why others do not, and where each setting
     comes from. PYLAYER_CONFIG can name another policy file than the one in force. --json also shows the whole plan. The
     code that makes the plan in a program's process also makes it here, and calls your policy class if you have one.
 

@@ -118,7 +118,7 @@ def create_instance(vk: Any) -> Any:
 
 
 def cache_control_supported(vk: Any, physical: Any, core: bool, extensions: set[str]) -> bool:
-    """Returns whether the device has the feature pipelineCreationCacheControl, which the carrier 'cells' needs."""
+    """Returns whether the device has the feature pipelineCreationCacheControl, which the mode 'cells' needs."""
     if not core and CACHE_CONTROL_EXTENSION not in extensions:
         return False
     control = vk.VkPhysicalDevicePipelineCreationCacheControlFeatures()
@@ -219,8 +219,8 @@ def probe_start(number: str, log: str) -> None:
     tell(layers=[layer.layerName for layer in vk.vkEnumerateInstanceLayerProperties()])
     instance = create_instance(vk)
     device = create_device(vk, vk.vkEnumeratePhysicalDevices(instance)[int(number)])
-    wait_for_log(Path(log), ": carrier ")
-    for _ in range(4):  # so many empty cells show that the driver finds nothing (EMPTY_CELLS in store/verdicts.py)
+    wait_for_log(Path(log), ": mode ")
+    for _ in range(4):  # so many empty cells show that the driver finds nothing (EMPTY_CELLS in store/block_list.py)
         create_pipeline(vk, device)
     vk.vkDestroyDevice(device, None)
 

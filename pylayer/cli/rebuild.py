@@ -27,7 +27,7 @@ from .output import (
     printable,
     progress,
 )
-from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, require_replayer, room, shelves_of
+from .replaying import NOTHING_OF_ITS_OWN, RENAMED, Effort, Rebuild, partitions_of, require_replayer, room
 from .selection import NAMES, Names, require_store, with_recordings
 
 #: VK_VENDOR_ID_MESA: drivers that draw with the processor.
@@ -54,8 +54,8 @@ class Plan:
         self._store = store
         self._everything = everything
         self._shares = top_setting(read_policy()[0], "share") == "all"
-        self._shelves = shelves_of(store.root)
-        self._system = shelves_of(system_store_root())
+        self._partitions = partitions_of(store.root)
+        self._system = partitions_of(system_store_root())
         self._unrecorded = unrecorded(recorded.read(store.root))
         present, problem = present_facts()
         if problem:
@@ -65,7 +65,11 @@ class Plan:
     def _devices(self, program: int) -> list[DeviceFacts]:
         """Returns the devices that a program used, whatever their driver was then. If none is here, returns all, but a
         processor that draws only if there is nothing else."""
-        used = [shelf.identity.fields for shelf in self._shelves if program in shelf.holdings and shelf.identity]
+        used = [
+            partition.identity.fields
+            for partition in self._partitions
+            if program in partition.holdings and partition.identity
+        ]
         found = [facts for facts in self._present.values() if any(_is_here(facts, fields) for fields in used)]
         cards = [facts for facts in self._present.values() if facts.vendor_id != SOFTWARE]
         return found or cards or list(self._present.values())
@@ -74,10 +78,10 @@ class Plan:
         from .devices import is_of
 
         found: set[int] = set()
-        for shelf in (*self._shelves, *self._system):
-            if shelf.identity is not None and is_of(shelf.identity, facts):
-                takes = shelf.holdings if self._shares else [program]
-                found.update(*(shelf.holdings[it].fingerprints for it in takes if it in shelf.holdings))
+        for partition in (*self._partitions, *self._system):
+            if partition.identity is not None and is_of(partition.identity, facts):
+                takes = partition.holdings if self._shares else [program]
+                found.update(*(partition.holdings[it].fingerprints for it in takes if it in partition.holdings))
         return found
 
     def rebuilds(self, program: int) -> list[Rebuild]:
@@ -85,10 +89,10 @@ class Plan:
         state = states.read(self._store.root, program)
         if any(not what.is_torn_end for what in state.damage):
             states.record_again(self._store.root, program)
-        for shelf in self._shelves:
-            if program in shelf.holdings:
-                state.note_uses(shelf.holdings[program].created)
-        unrecorded_ones = states.lacking(self._shelves, state)
+        for partition in self._partitions:
+            if program in partition.holdings:
+                state.note_uses(partition.holdings[program].created)
+        unrecorded_ones = states.lacking(self._partitions, state)
         if unrecorded_ones:
             states.record_again(self._store.root, program, unrecorded_ones)
         found = []

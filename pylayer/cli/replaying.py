@@ -36,7 +36,7 @@ from .selection import Names
 
 if TYPE_CHECKING:
     from ..store.state import Created, State
-    from ..store.store import Import, Shelf
+    from ..store.store import Import, Partition
     from ..values import DeviceFacts
 
 REPLAYER = "pylayer-replay"
@@ -93,10 +93,10 @@ def scratch_environment(root: str, identified: bool) -> dict[str, str]:
     return with_layer({**os.environ, **own})
 
 
-def shelves_of(root: str) -> list[Shelf]:
+def partitions_of(root: str) -> list[Partition]:
     """Returns everything that a store holds under known identities."""
-    found = Store(root).shelves(lambda name: True, lambda number, name: None)
-    return [shelf for shelf in found if shelf.identity is not None]
+    found = Store(root).partitions(lambda name: True, lambda number, name: None)
+    return [partition for partition in found if partition.identity is not None]
 
 
 def give(
@@ -107,10 +107,10 @@ def give(
     OSError."""
     imports: list[Import] = []
     fingerprints: set[int] = set()
-    for shelf in shelves_of(replayed):
-        assert shelf.identity is not None
-        fingerprints.update(*(holding.fingerprints for holding in shelf.holdings.values()))
-        imports += give_of(shelf.identity, replayed, shelf.programs, store, recipient, rebuilt)
+    for partition in partitions_of(replayed):
+        assert partition.identity is not None
+        fingerprints.update(*(holding.fingerprints for holding in partition.holdings.values()))
+        imports += give_of(partition.identity, replayed, partition.programs, store, recipient, rebuilt)
     return imports, fingerprints
 
 
@@ -468,7 +468,7 @@ def _stored_all(runs: list[recorded.Run]) -> bool:
     from .examination import KEEPING
 
     compiled, stored = (sum(run.numbers[key] for run in runs) for key in ("compiled", "stored_records"))
-    return compiled <= stored and any(run.texts["carrier"] in KEEPING for run in runs)
+    return compiled <= stored and any(run.texts["mode"] in KEEPING for run in runs)
 
 
 def _file_name(executable: str) -> str:

@@ -102,7 +102,7 @@ def _print_run(out: Console, run: Run, own: rows.Row, frame_ns: int) -> None:
         ("run", f"{own['run']}, process {own['pid'] or 'unknown'}"),
         ("state", view.state(own)),
         ("device", f"{own['device'] or 'unknown device'}; {run.driver or 'unknown driver'}"),
-        ("carrier", "; ".join(text for text in (own["carrier"] or "unknown", own["reason"]) if text)),
+        ("mode", "; ".join(text for text in (own["mode"] or "unknown", own["reason"]) if text)),
     ]
     facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
     print_facts(out, facts)

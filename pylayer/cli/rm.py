@@ -35,14 +35,14 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
-    from ..store.store import Store, VerdictText
+    from ..store.store import BlockText, Store
 
 #: What can be removed, and what the help says of it.
 KINDS = {
     "pipelines": "Only stored pipelines.",
     "history": "Only recorded runs, their numbers and their timelines.",
     "recordings": "Only what pylayer rebuild needs, shaders included.",
-    "blocks": "Only what is set aside or switched off (pylayer doctor), so that it is used again.",
+    "blocks": "Only what is blocked or switched off (pylayer doctor), so that it is used again.",
 }
 
 
@@ -61,7 +61,7 @@ class Removing:
     names: Names
     #: Pipelines of identities, and recordings.
     folders: list[Removal] = field(default_factory=list)
-    blocks: list[VerdictText] = field(default_factory=list)
+    blocks: list[BlockText] = field(default_factory=list)
     #: Sizes of other files by their paths, by their key in OTHERS.
     others: dict[str, dict[str, int]] = field(default_factory=dict)
     #: What is selected and stays, and why.
@@ -76,9 +76,11 @@ class Removing:
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
-        for shelf in selection.shelves(self.store, self.names):
-            taken = {number: self.names.of(number) for number in shelf.programs if selection.takes(number, self.names)}
-            self._add(Removal(folder_of(self.store.root, shelf), taken if selection.app else None))
+        for partition in selection.partitions(self.store, self.names):
+            taken = {
+                number: self.names.of(number) for number in partition.programs if selection.takes(number, self.names)
+            }
+            self._add(Removal(folder_of(self.store.root, partition), taken if selection.app else None))
 
     def add_stale(self) -> None:
         """Adds the pipelines that no driver of this machine would use. Raises Failure."""
@@ -87,11 +89,11 @@ class Removing:
             why = f"{problem}, so it is not known which drivers are here; see pylayer doctor"
             raise Failure(f"nothing was deleted: {why}")
         click.echo(f"Devices here: {'; '.join(map(described, present))}")
-        for shelf in Selection().shelves(self.store, self.names):
-            if shelf.identity is None:
-                self.kept.append(f"identity {shelf.name}, because its identity file is missing or damaged")
-            elif not any(is_of(shelf.identity, facts) for facts in present):
-                self._add(Removal(folder_of(self.store.root, shelf), None))
+        for partition in Selection().partitions(self.store, self.names):
+            if partition.identity is None:
+                self.kept.append(f"identity {partition.name}, because its identity file is missing or damaged")
+            elif not any(is_of(partition.identity, facts) for facts in present):
+                self._add(Removal(folder_of(self.store.root, partition), None))
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
@@ -110,8 +112,8 @@ class Removing:
         self._add(Removal(state.folder(self.store.root), None if app is None else programs))
 
     def add_blocks(self, selection: Selection) -> None:
-        """Adds what is set aside or switched off."""
-        for one in self.store.verdicts():
+        """Adds what is blocked or switched off."""
+        for one in self.store.block_list():
             number = int(one.program_id, 16)
             self.names.learn(number, one.program)
             if selection.takes_identity(one.identity) and selection.takes(number, self.names):
@@ -207,8 +209,8 @@ def rm(
 ) -> None:
     """Remove what the store has of a program or a driver.
 
-    That is stored pipelines, recorded runs, what pylayer rebuild needs, and what is set aside. Options choose among
-    these. Programs compile removed pipelines again. If the driver crashed on what is set aside, it will again.
+    That is stored pipelines, recorded runs, what pylayer rebuild needs, and what is blocked. Options choose among
+    these. Programs compile removed pipelines again. If the driver crashed on what is blocked, it will again.
 
     Files that a running program is writing to are kept. --stale asks the drivers which devices there are, in the
     environment of this command (VK_DRIVER_FILES). A device that is not plugged in counts as gone.

@@ -18,7 +18,7 @@ from .output import Failure, WrongUse
 if TYPE_CHECKING:
     from ..common.identity import Identity
     from ..report.recorded import Run
-    from ..store.store import Shelf
+    from ..store.store import Partition
 
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
@@ -124,9 +124,9 @@ class Selection:
         """Returns whether a recorded run is selected."""
         return self.takes_identity(run.identity) and (self.app is None or run.matches(self.app))
 
-    def shelves(self, store: Store, names: Names) -> list[Shelf]:
+    def partitions(self, store: Store, names: Names) -> list[Partition]:
         """Returns what the store holds under the selected identities. Learns the names of programs there."""
-        return store.shelves(self.takes_identity, names.learn)
+        return store.partitions(self.takes_identity, names.learn)
 
     def __str__(self) -> str:
         parts = [f"a program named {self.app}"] if self.app else []

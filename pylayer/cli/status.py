@@ -76,19 +76,19 @@ def _adopt(environment: Mapping[str, str]) -> None:
 
 
 def _device(run: Run) -> str:
-    """Returns what the layer does for one device of a process: its carrier, and what was found and compiled."""
+    """Returns what the layer does for one device of a process: its mode, and what was found and compiled."""
     why = f" ({run.texts['reason']})" if run.texts["reason"] else ""
     shown = run.shown()
     compiled = "?" if shown["compiled"] is None else shown["compiled"]
     counts = f"{plural(run.pipelines, 'pipeline')}, {shown['hits']} found, {compiled} compiled"
     policy = f"; {run.policy}" if run.policy else ""
-    return f"{run.texts['device']}: carrier {run.texts['carrier'] or 'unknown'}{why}; {counts}{policy}"
+    return f"{run.texts['device']}: mode {run.texts['mode'] or 'unknown'}{why}; {counts}{policy}"
 
 
-def _off_carrier(runs: list[Run]) -> str:
+def _off_mode(runs: list[Run]) -> str:
     """Returns why the layer stores nothing on any device of a process; empty text if it stores something."""
-    reasons = [one.texts["reason"] for one in runs if one.texts["carrier"] == "off"]
-    return (reasons[0] or "carrier off") if len(reasons) == len(runs) else ""
+    reasons = [one.texts["reason"] for one in runs if one.texts["mode"] == "off"]
+    return (reasons[0] or "mode off") if len(reasons) == len(runs) else ""
 
 
 def why_off(program: str, name: str, process: Process | None) -> str:
@@ -129,19 +129,19 @@ def of_program(name: str) -> Status:
         process = next((one for one in there if one.pid == runs[0].pid), None)
     program = runs[0].title if runs else name
     why = "" if alive else why_off(program, name, process)
-    carrier = _off_carrier(runs) if alive or (runs and process is None) else ""
+    mode = _off_mode(runs) if alive or (runs and process is None) else ""
     facts = [("device" if alive else "last run under the layer", _device(run)) for run in runs]
-    found = Status(bool(alive or runs) and not (why or carrier), program=program, facts=facts)
+    found = Status(bool(alive or runs) and not (why or mode), program=program, facts=facts)
     if alive or process is not None:
         found.pid = process.pid if process else runs[0].pid
         since = f", since {moment(runs[0].started, MINUTE)}" if alive else ""
-        what = "under the layer" if found.on else f"and the layer does nothing in it: {why or carrier}"
+        what = "under the layer" if found.on else f"and the layer does nothing in it: {why or mode}"
         found.answer = f"{program} is running (pid {found.pid}{since}) {what}"
     elif why or not runs:
         found.answer = why or f"{name} is not running, and no run of it under the layer is recorded"
     else:
         last = f"in the last run of {program}, {moment(runs[0].started, MINUTE)}"
-        found.answer = f"{last}, the layer did nothing: {carrier}" if carrier else f"{last}; it is not running now"
+        found.answer = f"{last}, the layer did nothing: {mode}" if mode else f"{last}; it is not running now"
     return found
 
 

@@ -32,17 +32,17 @@ from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 
 if TYPE_CHECKING:
-    from ..store.store import Shelf, Store
+    from ..store.store import Partition, Store
 
 
-def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
+def _one_partition(store: Store, names: Names, app: str, identity: str | None) -> tuple[Partition, dict[int, str]]:
     """Returns the single identity under which the programs have something stored, and those programs. Raises Failure if
     there is none, or several."""
     candidates = []
-    for shelf in Selection(identity=identity).shelves(store, names):
-        programs = {number: names.of(number) for number in shelf.programs if names.matches(number, app)}
+    for partition in Selection(identity=identity).partitions(store, names):
+        programs = {number: names.of(number) for number in partition.programs if names.matches(number, app)}
         if programs:
-            candidates.append((shelf, programs))
+            candidates.append((partition, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
         raise Failure(f"{store.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
@@ -52,15 +52,15 @@ def _one_shelf(store: Store, names: Names, app: str, identity: str | None) -> tu
         candidates = used if len(used) == 1 else candidates
     if len(candidates) > 1:
         listed = "; ".join(
-            f"{shelf.name[:12]} ({', '.join(names.device_and_driver(shelf.identity, shelf.name))})"
-            for shelf, _ in candidates
+            f"{partition.name[:12]} ({', '.join(names.device_and_driver(partition.identity, partition.name))})"
+            for partition, _ in candidates
         )
         raise Failure(f"{app} has pipelines under {len(candidates)} identities: {listed}; choose one with --identity")
-    shelf, programs = candidates[0]
+    partition, programs = candidates[0]
     require_one(app, programs, "nothing was exported")
-    if shelf.identity is None:
-        raise Failure(f"the identity file of {shelf.path} is missing or damaged, so nobody could import the export")
-    return shelf, programs
+    if partition.identity is None:
+        raise Failure(f"the identity file of {partition.path} is missing or damaged, so nobody could import the export")
+    return partition, programs
 
 
 @click.command("export")
@@ -138,21 +138,21 @@ def _export(store: Store, app: str, identity: str | None, recordings: bool, path
             raise Failure(f"nothing was exported: nothing is recorded of a program named {app}")
         require_one(app, programs, "nothing was exported")
     else:
-        shelf, programs = _one_shelf(store, names, app, identity)
-        assert shelf.identity is not None
-        found, size = shelf.identity, shelf.bytes
+        partition, programs = _one_partition(store, names, app, identity)
+        assert partition.identity is not None
+        found, size = partition.identity, partition.bytes
     export = store.export(found, programs, names.recorded(found.name)[0])
     with progress("exporting", size) as advance:
         for amount in export.steps(path):
             advance(amount)
     result = export.result
-    suspects = f"{plural(result.suspects, 'record')} set aside after a crash (pylayer ls)"
+    blocked = f"{plural(result.blocked, 'record')} blocked after a crash (pylayer ls)"
     if not result.paths:
-        return 0, [f"{app} has {f'only {suspects}' if result.suspects else 'no pipelines'}"]
+        return 0, [f"{app} has {f'only {blocked}' if result.blocked else 'no pipelines'}"]
     what = f"{plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}"
     lines = [f"the recordings of {what}"] if recordings else [what, f"for {names.target(found, found.name)}"]
-    if result.suspects:
-        lines.append(f"without {suspects}")
+    if result.blocked:
+        lines.append(f"without {blocked}")
     if result.damage:
         lines.append(f"without {plural(len(result.damage), 'damaged part')} (pylayer ls --verify)")
     return result.pipelines, lines
@@ -227,7 +227,7 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
     none, and WrongUse if several; ``undone`` says what was not done."""
     names = Names(store.root)
-    Selection().shelves(store, names)
+    Selection().partitions(store, names)
     found = names.known(app)
     if not found:
         raise Failure(

@@ -1,4 +1,4 @@
-"""``pylayer trim``: folds the whole store and brings it within its limits."""
+"""``pylayer trim``: compacts the whole store and brings it within its limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
 @click.command
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
 def trim(max_size: int | None) -> None:
-    """Repair the store, fold it into few files, and evict the least recently used pipelines beyond its limits.
+    """Repair the store, compact it into few files, and evict the least recently used pipelines beyond its limits.
 
     Programs do the same as they run, a little at a time. SIZE is like 500M or 2GiB. Without --max-size, the limit is
     that of the policy file. Files that a running program is writing are kept. On a full disk, a file that cannot be
@@ -52,8 +52,8 @@ def trim(max_size: int | None) -> None:
     elif problem:
         raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size")
     work = Trim(store.root, limits)
-    with progress("folding", None) as advance:
-        for _ in work.fold_steps():
+    with progress("compacting", None) as advance:
+        for _ in work.compaction_steps():
             advance(1)
     try:
         with progress("trimming", None) as advance:
@@ -64,7 +64,7 @@ def trim(max_size: int | None) -> None:
     click.echo(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
     click.echo(f"The store was {human_bytes(work.bytes_before)} and is {human_bytes(work.bytes_after)}.")
     for name, reason in work.skipped:
-        click.echo(f"Not folded: identity {name}, because {reason}.")
+        click.echo(f"Not compacted: identity {name}, because {reason}.")
     if work.bytes_after > limits.max_store:
         click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
     if work.skipped or work.bytes_after > limits.max_store:

@@ -72,7 +72,7 @@ def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> 
         return
     names = Names(store.root)
     if selection.app is not None:
-        selection.shelves(store, names)
+        selection.partitions(store, names)
     takes = None if selection.app is None else partial(selection.takes, names=names)
 
     def read() -> Verification:

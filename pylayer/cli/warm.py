@@ -246,7 +246,7 @@ def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str,
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)
     recorded = with_recordings(store, names, None)
-    stored = [number for shelf in Selection().shelves(store, names) for number in shelf.programs]
+    stored = [number for partition in Selection().partitions(store, names) for number in partition.programs]
     chosen = {it for it in (*recorded, *stored) if not programs or any(names.matches(it, name) for name in programs)}
     environment = without_layer(environment)
     present, why = present_facts(environment)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 
 
 def copy_path(root: str, system: bytes | None, user: bytes | None) -> str:

@@ -1,7 +1,7 @@
 """Every kind of file below the store's root, in one table, and names of files as a type.
 
-Nothing else in pylayer/ lists suffixes: whoever wants 'all files that a fold reads' takes a column of this table. The
-table in docs/internals/format.md says what each kind holds, its bound and who deletes it. A test compares the two.
+Nothing else in pylayer/ lists suffixes: whoever wants 'all files that a compaction reads' takes a column of this table.
+The table in docs/internals/format.md says what each kind holds, its bound and who deletes it. A test compares the two.
 
 A ``Kind`` is its suffix, a string, with the columns as attributes. So it can be compared with the end of a name, and
 ``str.endswith`` takes a tuple of them.
@@ -20,14 +20,14 @@ PULLED_DIGITS = 32
 
 
 #: Columns that are true or false.
-FLAGS = ("appended", "folded", "removed", "evicted", "verified", "synced")
+FLAGS = ("appended", "compacted", "removed", "evicted", "verified", "synced")
 
 
 class Kind(str):
     """One kind of file. ``pattern``: its path below the store's root.
 
     ``magic``: the kind in its file header; empty if it has none.
-    ``appended``: one process appends to it; files of other kinds appear whole. ``folded``: a fold reads it.
+    ``appended``: one process appends to it; files of other kinds appear whole. ``compacted``: a compaction reads it.
     ``removed``: it goes with its program's pipelines. ``evicted``: it may go when the store exceeds its limit.
     ``verified``: `pylayer ls --verify` reads it. ``synced``: its content is on the disk before its name is. Files of
     other kinds may be empty or missing after a power cut.
@@ -39,7 +39,7 @@ class Kind(str):
     of_program: bool
     magic: bytes
     appended: bool
-    folded: bool
+    compacted: bool
     removed: bool
     evicted: bool
     verified: bool
@@ -59,7 +59,7 @@ class Kind(str):
 #: The kind of all other files.
 OTHER = Kind("")
 
-_PIPELINES = "folded removed verified"
+_PIPELINES = "compacted removed verified"
 _WHOLE = "removed evicted verified"
 _STORE = "store/<identity>/<program>-<unique>"
 
@@ -88,12 +88,12 @@ def _column(takes: Callable[[Kind], bool]) -> tuple[Kind, ...]:
 
 #: The kinds whose files are named ``<program>-<unique><suffix>``.
 OF_PROGRAM = _column(lambda kind: kind.of_program)
-#: What a fold reads and a device loads, oldest data first.
-FOLDED = (PACK, CLOSED, JOURNAL)
-assert set(FOLDED) == set(_column(lambda kind: kind.folded))
+#: What a compaction reads and a device loads, oldest data first.
+COMPACTED = (PACK, CLOSED, JOURNAL)
+assert set(COMPACTED) == set(_column(lambda kind: kind.compacted))
 REMOVED = _column(lambda kind: kind.removed)
-#: What is deleted when it is damaged. Of what is folded, a fold keeps the rest.
-DROPPED_WHOLE = _column(lambda kind: kind.verified and not kind.folded)
+#: What is deleted when it is damaged. Of what is compacted, a compaction keeps the rest.
+DROPPED_WHOLE = _column(lambda kind: kind.verified and not kind.compacted)
 APPENDED = _column(lambda kind: kind.appended)
 #: Files whose end may be torn: a process appends to them, or appended when it was killed.
 MAY_BE_TORN = (*APPENDED, CLOSED)

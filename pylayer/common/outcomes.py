@@ -26,7 +26,7 @@ HISTORY = {
 CACHE_DATA = {
     **HEADER,
     **HISTORY,
-    "suspect": "a process died while the driver handled it",
+    "blocked": "a process died while the driver handled it",
     "driver-error": "the driver returned an error for it",
 }
 #: Of a file of the store, or a part of one, that cannot be used.

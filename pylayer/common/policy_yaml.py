@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people expect it. ``off``, ``yes`` and the like are text (``carrier: off``), and ``<<`` is a key as any
+    """YAML as people expect it. ``off``, ``yes`` and the like are text (``mode: off``), and ``<<`` is a key as any
     other, as in YAML 1.2. A duplicate key is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

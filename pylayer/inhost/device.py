@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.identity import Identity
 from ..store.folder import Folder
-from ..values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, DeviceFacts, DeviceState, Program
+from ..values import MODE_BINARIES, MODE_OFF, MODES_THAT_KEEP, DeviceFacts, DeviceState, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Device:
         self.folder = Folder(root, self.identity) if root else None
         #: The outcome of the plan. None until the device exists, and after the layer was switched off for it.
         self.state: DeviceState | None = None
-        #: Why the device has this carrier, in words.
+        #: Why the device has this mode, in words.
         self.reason = ""
         #: The decision for later processes is not stored, or may be out of date.
         self.is_stale = False
@@ -59,17 +59,17 @@ class Device:
 
     @property
     def keeps(self) -> bool:
-        """Whether the carrier in force stores pipelines and uses stored ones."""
-        return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP
+        """Whether the mode in force stores pipelines and uses stored ones."""
+        return self.state is not None and self.state.mode in MODES_THAT_KEEP
 
     @property
     def has_binaries(self) -> bool:
-        """Whether the carrier in force is binaries."""
-        return self.state is not None and self.state.carrier == CARRIER_BINARIES
+        """Whether the mode in force is binaries."""
+        return self.state is not None and self.state.mode == MODE_BINARIES
 
     def switch_off(self, reason: str) -> None:
-        """Switches the carrier off for this device."""
+        """Switches the mode off for this device."""
         self.reason = reason
         self.commands.switch_off(self.serial)
         if self.state is not None:
-            self.state.carrier = CARRIER_OFF
+            self.state.mode = MODE_OFF

@@ -13,16 +13,16 @@ import time
 
 from ..common import file_kinds, paths, settings
 from ..common.paths import config_files, store_root
-from ..policy import Policy, choose_carrier
+from ..policy import Policy, choose_mode
 from ..values import (
-    CARRIER_BINARIES,
-    CARRIER_CELLS,
-    CARRIER_NAMES,
-    CARRIER_OFF,
     GOOD_OUTCOMES,
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
+    MODE_BINARIES,
+    MODE_CELLS,
+    MODE_NAMES,
+    MODE_OFF,
     OUTCOME_KEPT,
     VERDICT_EMPTY,
     VERDICT_PASS,
@@ -152,8 +152,8 @@ class Host:
         device = (boundary, message.device, program, message.program_id, facts, self.root, wanted)
         session = DeviceSession(plan, share, int(state_mib), *device)
         session.policy = self.policy_facts
-        carrier, reason = choose_carrier(wanted, facts)
-        session.reason = session.plan_reason = reason if plan.carrier == carrier else "chosen by the policy class"
+        mode, reason = choose_mode(wanted, facts)
+        session.reason = session.plan_reason = reason if plan.mode == mode else "chosen by the policy class"
         if plan.may_be_kept and self._plans_may_be_kept:
             session.decision_key = message.decision_key
         session.is_stale = not message.kept
@@ -162,8 +162,8 @@ class Host:
             session.found.check_folder()  # so that the next run opens the store by itself
             return
         self.sessions[message.device] = session
-        if plan.carrier == CARRIER_OFF:
-            boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+        if plan.mode == MODE_OFF:
+            boundary.log(LOG_INFO, f"{facts.device_name}: mode off, {session.reason}")
 
     def _is_unrecorded(self, program_id: int, facts: DeviceFacts, plan: Plan) -> bool:
         """Returns whether the state of what the program will create may be missing. The program waits, so this imports
@@ -175,7 +175,7 @@ class Host:
             names = [name for name in os.listdir(f"{self.root}/{file_kinds.UNRECORDED.place}") if name.startswith(own)]
         except OSError:
             names = []
-        is_new = plan.carrier == CARRIER_CELLS and not paths.exists(f"{self.root}/store/{Identity.of(facts).name}")
+        is_new = plan.mode == MODE_CELLS and not paths.exists(f"{self.root}/store/{Identity.of(facts).name}")
         return not names or f"{own}{file_kinds.UNRECORDED}" in names or is_new
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
@@ -187,15 +187,15 @@ class Host:
         return True
 
     def device_created(self, message: boundary.Message) -> None:
-        """DEVICE_CREATED: has the layer read the store if it has not, and takes the carrier in force. The program may
+        """DEVICE_CREATED: has the layer read the store if it has not, and takes the mode in force. The program may
         wait for that."""
         session = self.sessions.get(message.device)
         if session is None:  # plan_device failed after the plan was answered
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
-        if session.state.carrier != session.plan.carrier and not session.state.off_by:
-            binaries = session.plan.carrier == CARRIER_BINARIES and session.state.cache_control
+        if session.state.mode != session.plan.mode and not session.state.off_by:
+            binaries = session.plan.mode == MODE_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
         self._guard(session.open_store)
@@ -204,7 +204,7 @@ class Host:
         session.run_log.device_created(session.state)
         boundary.log(
             LOG_INFO,
-            f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
+            f"{session.facts.device_name}: mode {MODE_NAMES[session.state.mode]} for {session.program.name}, "
             f"{session.reason}; identity {session.identity.name}",
         )
         self._ask("device_created", session.program, session.facts, session.state)
@@ -223,7 +223,7 @@ class Host:
             if outcome not in GOOD_OUTCOMES:
                 meaning = "; the driver got it, because application_caches is report"
         elif verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
-            verdict, outcome = VERDICT_EMPTY, "suspect"
+            verdict, outcome = VERDICT_EMPTY, "blocked"
         if verdict == VERDICT_EMPTY:
             meaning = "; the program gets an empty cache"
         if not reports:

@@ -1,4 +1,4 @@
-"""One device's verdicts: what earlier runs decided for it, what this run learns, and who is told."""
+"""One device's blocks: what earlier runs decided for it, what this run learns, and who is told."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import time
 
 from ..common import paths
-from ..store import deaths, verdict_files, verdicts
+from ..store import block_files, block_list, deaths
+from ..store.block_list import APPLICATION, LAYER_OFF, PIPELINE, RECORD, STUB, Block, BlockList
 from ..store.format import number_of
-from ..store.verdicts import APPLICATION, LAYER_OFF, PIPELINE, RECORD, STUB, Verdict, Verdicts
 from ..values import LOG_WARN
 
 TYPE_CHECKING = False
@@ -39,26 +39,26 @@ class Learning:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._known: Verdicts | None = None
+        self._known: BlockList | None = None
         #: When ``known`` was about to be read: a death of this run says nothing new about what is decided later.
         self.looked_ns = 0
         #: What is decided for all programs, once ``known`` is read.
-        self.everyones = Verdicts()
-        #: Numbers of records that were set aside when this run began and that the driver made anew.
+        self.everyones = BlockList()
+        #: Numbers of records that were blocked when this run began and that the driver made anew.
         self._made_anew: set[int] = set()
         self._empty_cells = 0
         self._cells = 0
-        #: Verdicts that ended, and nobody was told yet.
-        self._ended: list[Verdict] = []
+        #: Blocks that ended, and nobody was told yet.
+        self._ended: list[Block] = []
         #: Sentences about decisions of this run, for its statistics.
         self.told: list[str] = []
 
     @property
-    def known(self) -> Verdicts:
+    def known(self) -> BlockList:
         """What is decided for the program. The first use looks for processes that died."""
         if self._known is None:
             self.looked_ns = time.time_ns()
-            self._known = Verdicts()
+            self._known = BlockList()
             folder, program = self._device.folder, self._device.program_id
             if folder is not None:
                 findings = deaths.review(folder, self._device.read_only)
@@ -68,29 +68,29 @@ class Learning:
                     self.looked_ns = max([self.looked_ns, *(one.decided_ns + 1 for one in found.new)])
                     found.new = []
                 self._known, self.everyones = (
-                    findings.get(each) or verdict_files.read(folder, each)
-                    for each in (program, verdict_files.EVERY_PROGRAM)
+                    findings.get(each) or block_files.read(folder, each)
+                    for each in (program, block_files.EVERY_PROGRAM)
                 )
         return self._known
 
     def count(self, type: int) -> int:
-        """Returns how many verdicts of a type are in force, as far as this run has looked."""
+        """Returns how many blocks of a type are in force, as far as this run has looked."""
         return len(self._known.in_force(type)) if self._known is not None else 0
 
     # ---- decisions -------------------------------------------------------------------------------
 
-    def _tell(self, new: list[Verdict], program: str) -> None:
+    def _tell(self, new: list[Block], program: str) -> None:
         """Says what takes effect. What ends is said later, by ``tell_ends``."""
         now = time.time()
-        self._ended += [one for one in new if one.until_s == 0 and one.flags & verdicts.DECIDED]
+        self._ended += [one for one in new if one.until_s == 0 and one.flags & block_list.DECIDED]
         begin = [one for one in new if one.holds(now)]
-        self._say([verdicts.sentence(group) for group in verdicts.grouped(begin)], program)
+        self._say([block_list.sentence(group) for group in block_list.grouped(begin)], program)
 
     def tell_ends(self) -> None:
-        """Says what ended since the last call: each pipeline that is compiled ends the verdict on it, and a line for
+        """Says what ended since the last call: each pipeline that is compiled ends the block on it, and a line for
         each would be many."""
-        ended, self._ended = verdicts.grouped(self._ended), []
-        self._say([verdicts.sentence(group, ended=True) for group in ended], self._device.program.name)
+        ended, self._ended = block_list.grouped(self._ended), []
+        self._say([block_list.sentence(group, ended=True) for group in ended], self._device.program.name)
 
     def _say(self, lines: list[str], program: str) -> None:
         self.told += lines
@@ -108,36 +108,36 @@ class Learning:
         if folder is None or self._device.read_only:
             return
         try:
-            verdict_files.write(folder, self._device.program_id, self._device.program.name, new)
+            block_files.write(folder, self._device.program_id, self._device.program.name, new)
             self._device.is_stale = True
         except OSError:
             pass  # later runs learn it again
 
-    # ---- what was set aside and is made anew -----------------------------------------------------
+    # ---- what was blocked and is made anew -----------------------------------------------------
 
     def allows(self, cell: Cell, digest: bytes) -> bool:
-        """Returns whether to store a record that was just compiled. False if the store has it already, set aside. What
-        is set aside is compiled without stored data, so this compile clears it."""
+        """Returns whether to store a record that was just compiled. False if the store has it already, blocked. What
+        is blocked is compiled without stored data, so this compile clears it."""
         number = number_of(digest)
         aside = self.known.holds(RECORD, 0, number) or number in self._made_anew
-        if aside and self.known.acquit(RECORD, 0, number):
+        if aside and self.known.unblock(RECORD, 0, number):
             self._made_anew.add(number)
         return self._created_anew(cell) and not aside
 
     def _created_anew(self, cell: Cell) -> bool:
-        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
-        key = (PIPELINE, 0, verdicts.pipeline_number(cell.fingerprint, cell.kind))
+        """Clears the pipeline of a cell that was compiled. Returns False if it stays blocked."""
+        key = (PIPELINE, 0, block_list.pipeline_number(cell.fingerprint, cell.kind))
         if self.known.holds(*key):
-            self.known.acquit(*key)
+            self.known.unblock(*key)
         return not self.known.holds(*key)
 
     def note_returned(self, digest: bytes) -> None:
-        """Clears suspected data of an application's cache that the driver has just returned."""
+        """Clears blocked data of an application's cache that the driver has just returned."""
         if self._known is None:
             return
         for type in (APPLICATION, RECORD):
             if self._known.holds(type, 0, number_of(digest)):
-                self._known.acquit(type, 0, number_of(digest))
+                self._known.unblock(type, 0, number_of(digest))
         self.store()
 
     # ---- what the run shows about the driver -----------------------------------------------------
@@ -146,10 +146,10 @@ class Learning:
         """Counts a whole pipeline that added nothing to its cell. Returns True if so many have, and no other cell came,
         that nothing can be stored in this run."""
         self._empty_cells += 1
-        if self._empty_cells < verdicts.EMPTY_CELLS or self._cells:
+        if self._empty_cells < block_list.EMPTY_CELLS or self._cells:
             return False
-        if self._empty_cells == verdicts.EMPTY_CELLS:
-            self.known.accuse(STUB, began_ns=BEGAN_NS)
+        if self._empty_cells == block_list.EMPTY_CELLS:
+            self.known.block(STUB, began_ns=BEGAN_NS)
             self.store()
         return True
 
@@ -157,17 +157,17 @@ class Learning:
         """Counts a cell with data."""
         self._cells += 1
         if self._cells == 1:
-            self.known.acquit(STUB)
+            self.known.unblock(STUB)
 
     def settle(self, counters: dict[str, int], kind_hits: list[int], ended: bool = False) -> None:
         """Judges what the run has shown so far. ``ended``: the run ends well."""
         if not (
             (self._known is not None and self._known.new)
-            or (self._device.keeps and self.known.are_undecided(*verdicts.TABLE))
+            or (self._device.keeps and self.known.are_undecided(*block_list.TABLE))
         ):
             return
         # The driver gets all cells that are fetched, and a binary only when a pipeline is created from it.
         given = 0 if self._device.has_binaries else counters["fetched"]
-        if given + sum(kind_hits) >= (1 if ended else verdicts.SUCCESSES):
-            self.known.acquit(LAYER_OFF)
+        if given + sum(kind_hits) >= (1 if ended else block_list.SUCCESSES):
+            self.known.unblock(LAYER_OFF)
         self.store()

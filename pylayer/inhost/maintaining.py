@@ -1,10 +1,10 @@
-"""Folds, repairs and limits the folders that this process wrote to, when the policy thread is idle."""
+"""Compacts, repairs and limits the folders that this process wrote to, when the policy thread is idle."""
 
 from __future__ import annotations
 
 import time
 
-from ..values import CARRIERS_THAT_KEEP, LOG_INFO
+from ..values import LOG_INFO, MODES_THAT_KEEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ DEVICES = 64
 
 
 def _adds_to_store(session: DeviceSession) -> bool:
-    adds = session.plan.carrier in CARRIERS_THAT_KEEP or session.remembers_caches
+    adds = session.plan.mode in MODES_THAT_KEEP or session.remembers_caches
     return adds and not session.read_only
 
 
@@ -84,9 +84,9 @@ class Maintaining:
         if folder is None or not session.joins:
             return
         journal.close_ended_journals(folder, program)  # a run that was killed left its cells in one
-        if not maintenance.worth_folding(folder, program, True, maintenance.JOIN_BYTES):
+        if not maintenance.worth_compacting(folder, program, True, maintenance.JOIN_BYTES):
             return
-        self._interrupt()  # it may be folding the same folder
+        self._interrupt()  # it may be compacting the same folder
         maintenance.join(folder, program, session.join)
 
     def at_exit(self, alive: Iterable[DeviceSession]) -> None:
@@ -106,7 +106,7 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..store import fold, maintenance, runs
+        from ..store import compaction, maintenance, runs
 
         folder = session.folder
         assert folder is not None
@@ -123,7 +123,7 @@ class Maintaining:
                 lambda text: self._log(LOG_INFO, text),
                 at_exit,
                 merge,
-                fold.WORTH_BYTES if leaves else maintenance.JOIN_BYTES,
+                compaction.WORTH_BYTES if leaves else maintenance.JOIN_BYTES,
             )
         if self._prunes and not at_exit:
             self._prunes = False

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..values import Recorded
     from .device import Device
 
-#: Beyond this many times `state_mib` a run records no new objects. A later run does, once a fold has evicted some.
+#: Beyond this many times `state_mib` a run records no new objects. A later run does, once a compaction has evicted
+#: some.
 MOST_LIMITS = 2
 
 
@@ -164,7 +165,7 @@ class Recording:
             self._known = _known[key] = _Known(found)
             if not found.created and device.folder is not None:  # nothing was recorded when they came
                 self._stored |= state.in_packs(device.folder, device.program_id)
-            # A power cut leaves an empty file. It holds nothing, and the next fold deletes it.
+            # A power cut leaves an empty file. It holds nothing, and the next compaction deletes it.
             self._say([what for what in found.damage if not what.is_torn_end and what.outcome != "empty"])
             if found.executable != device.program.executable:
                 self.write(state.note_parts(device.program.executable))

@@ -1,7 +1,7 @@
 """Records a run: what policy knows of it, and its timeline.
 
 Plain Python over a ``commands`` object, as ``session``. Nothing here runs on a program's thread. The layer's messages
-about cells and creations have their durations. C counts, where others see it: in the crash sentinel. Policy reads the
+about cells and creations have their durations. C counts, where others see it: in the crash marker. Policy reads the
 counters about once a second.
 """
 
@@ -148,7 +148,7 @@ class RunLog:
         values = {
             **totals,
             "session": paths.getenv("PYLAYER_SESSION", "")[:64],
-            "sentinel": os.path.exists(os.path.join(folder, self._file.name + LIVE)),
+            "crash_marker": os.path.exists(os.path.join(folder, self._file.name + LIVE)),
             "started": self.started,
             "started_ns": self.started_ns,
             "ended": self._ended,
@@ -162,7 +162,7 @@ class RunLog:
         }
         lasting = {**values, "counters": {name: count for name, count in counters.items() if name not in OF_FRAMES}}
         changed, self._lasting = lasting != self._lasting, lasting
-        if values["sentinel"] and not self._ended:  # the sentinel has these numbers
+        if values["crash_marker"] and not self._ended:  # the crash marker has these numbers
             values |= {"counters": {}, "kinds": {}}
             for kind, counts in self._kinds.items():
                 values["kinds"][KIND_NAMES[kind]] = {key: counts[key] for key in ("compiled", "compile_ns")}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .. import values
 from ..common import flat
-from ..store import chunk, decisions, sentinel, verdict_files
-from ..store.verdicts import PIPELINE, RECORD, TABLE, Verdicts
+from ..store import block_files, chunk, crash_marker, decisions
+from ..store.block_list import PIPELINE, RECORD, TABLE, BlockList
 from .application_caches import ApplicationCaches
 from .device import Device
 from .found_damage import FoundDamage
@@ -30,7 +30,7 @@ class DeviceSession(Device):
         """``device``: as for ``Device``."""
         super().__init__(*device)
         self.plan = plan
-        #: Why the plan has its carrier, in words.
+        #: Why the plan has its mode, in words.
         self.plan_reason = ""
         #: The key of the decision for later processes; zeros if none can be kept.
         self.decision_key = bytes(16)
@@ -51,18 +51,18 @@ class DeviceSession(Device):
 
     # ---- the layer reads the store -----------------------------------------------------------------
 
-    def _decide(self, own: Verdicts, everyones: Verdicts, began_ns: int = 0) -> values.Decision:
+    def _decide(self, own: BlockList, everyones: BlockList, began_ns: int = 0) -> values.Decision:
         """Returns the decision for this run, which looked for deaths at ``began_ns``; with 0, that for later runs."""
-        found = decisions.compiled(own, everyones, self.plan.carrier)
+        found = decisions.compiled(own, everyones, self.plan.mode)
         reason = TABLE[found["off_by"]].effect if found["off_by"] else self.plan_reason
         return values.Decision(
             plan=self.plan,
             key=self.decision_key,
-            header=sentinel.header_template(self.identity, self.program.name, began_ns),
+            header=crash_marker.header_template(self.identity, self.program.name, began_ns),
             reads_all=self._reads_all,
             reason=reason,
             about=flat.dumps({"reason": reason, **self._about()}),
-            sentinel_outside=self.read_only,
+            marker_outside=self.read_only,
             **found,
         )
 
@@ -71,9 +71,7 @@ class DeviceSession(Device):
         if not self.is_stale or self.folder is None or not any(self.decision_key):
             return
         self.is_stale = False
-        own, everyones = (
-            verdict_files.read(self.folder, each) for each in (self.program_id, verdict_files.EVERY_PROGRAM)
-        )
+        own, everyones = (block_files.read(self.folder, each) for each in (self.program_id, block_files.EVERY_PROGRAM))
         try:
             decision = self.commands.packed(self._decide(own, everyones))
             decisions.keep(self.folder.root, self.decision_key, decision)
@@ -98,7 +96,7 @@ class DeviceSession(Device):
             self.log(values.LOG_INFO, f"{count}, read when it creates their pipelines")
 
     def _note_off(self, type: int) -> None:
-        """Notes the type of the verdict by which the layer is off; 0: it is on."""
+        """Notes the type of the block by which the layer is off; 0: it is on."""
         if type:
             self.reason = TABLE[type].effect if type in TABLE else "a verdict"
 
@@ -120,7 +118,7 @@ class DeviceSession(Device):
 
     def join(self, cells: list[tuple[Record, bytes]]) -> bytes | None:
         """Has the driver merge cells, and returns the data of their chunk. None if it cannot, or the device is gone.
-        While something is set aside cells stay cells: it may have been a chunk of these."""
+        While something is blocked cells stay cells: it may have been a chunk of these."""
         if self.learning.known.in_force(RECORD, PIPELINE):
             return None
         merged = self.commands.join_cells(self.serial, [data for _, data in cells])
@@ -131,10 +129,10 @@ class DeviceSession(Device):
         """Whether maintenance is due: once when the store was read, then each time WORTH_BYTES were stored."""
         if self.state is None or not self.state.reads_store:
             return False
-        from ..store import fold
+        from ..store import compaction
 
         stored = self.pipelines.stored_bytes
-        return self.maintained_at is None or stored - self.maintained_at >= fold.WORTH_BYTES
+        return self.maintained_at is None or stored - self.maintained_at >= compaction.WORTH_BYTES
 
     # ---- statistics ------------------------------------------------------------------------------
 
@@ -164,7 +162,7 @@ class DeviceSession(Device):
         pipelines = self.pipelines
         return {
             **self._about(),
-            "carrier": values.CARRIER_NAMES[self.state.carrier] if self.state else "off",
+            "mode": values.MODE_NAMES[self.state.mode] if self.state else "off",
             "reason": self.reason,
             "refused": self.caches.refused,
             "cache_outcomes": self.caches.outcomes,
@@ -175,7 +173,7 @@ class DeviceSession(Device):
             "write_errors": self.writer.errors,
             "lost_records": pipelines.lost_records,
             "left_out": self.learning.count(RECORD),
-            "verdicts": "; ".join(self.learning.told),
+            "blocks": "; ".join(self.learning.told),
             "state_recorded": self.recording.recorded,
             "unrecorded": self.recording.unrecorded,
             "policy": self.policy,

@@ -86,7 +86,7 @@ RUN_VALUES = {
     "stored_bytes": Number("bytes of these records", metric="stored_bytes"),
     "state_recorded": Number("pipelines whose state the store has, for pylayer rebuild"),
     "left_out": Number(
-        "stored records set aside because a process died over them (see pylayer ls)", True, "left_out_records"
+        "stored records blocked because a process died over them (see pylayer ls)", True, "left_out_records"
     ),
     "lost_records": Number("records that could not be written to the store", metric="lost_records"),
     "cache_wait_ns": Number("time that the program waited until data of its own caches was judged"),

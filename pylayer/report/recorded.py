@@ -83,7 +83,7 @@ class Run:
         self.session = str(values.get("session", ""))
         self.identity = printable(str(values.get("identity", "unknown")))
         #: Texts that a table shows.
-        shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
+        shown = ("program", "device", "driver", "driver_info", "engine", "mode", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
         #: The beginning, on the clock of timelines.
@@ -190,7 +190,7 @@ class Run:
     @property
     def blocks(self) -> list[str]:
         """What took effect or ended in this run, of what makes later runs worse."""
-        return [printable(one_line(line)) for line in str(self.values.get("verdicts", "")).split("; ") if line]
+        return [printable(one_line(line)) for line in str(self.values.get("blocks", "")).split("; ") if line]
 
     @property
     def driver(self) -> str:

@@ -90,9 +90,9 @@ def _of_each(counts: dict[str, int], text: str, meanings: dict[str, str], withou
 
 def remarks(row: Row) -> list[str]:
     """Returns what is worth a line beside the numbers."""
-    carrier = row["carrier"]
+    mode = row["mode"]
     shown = {key: number.meaning for key, number in NUMBERS.items() if number.remark and row[key]}
-    if carrier == "observe":
+    if mode == "observe":
         shown.pop("plain", None)
     texts = [f"{meaning}: {row[key]}" for key, meaning in shown.items()]
     texts += unknown(row)
@@ -101,9 +101,9 @@ def remarks(row: Row) -> list[str]:
     texts += _of_each(row["refused"], "cache data refused as", outcomes.CACHE_DATA, ())
     given = "cache data that the driver was given although"
     texts += _of_each(row["cache_outcomes"], given, outcomes.CACHE_DATA, tuple(GOOD_OUTCOMES))
-    if carrier == "off":
+    if mode == "off":
         texts.append(f"nothing is stored: {row['reason']}")
-    if carrier == "observe":
+    if mode == "observe":
         texts.append("observed only: nothing is stored")
     return texts
 

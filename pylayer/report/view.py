@@ -125,7 +125,7 @@ def cards(run: Row, frame_ns: int) -> list[dict[str, Any]]:
     looked = run["hits"] + (run["compiled"] or 0)
     if run["compiled"] is None:
         found = f"{run['unknown_pipelines']:,} unknown"
-    elif run["carrier"] in ("off", "observe") and not run["hits"]:
+    elif run["mode"] in ("off", "observe") and not run["hits"]:
         found = "none was probed"
     else:
         found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..common.files import FULL, remove
 from . import format
-from .fold import STEP_ENTRIES, Fold
+from .compaction import STEP_ENTRIES, Compaction
 from .folder import UNDATED, Folder, StoreFile, all_files, files_of, folders, identity_names, read_identity
 from .journal import close_ended_journals, may_have_writer
 from .reader import parts_of
@@ -65,9 +65,9 @@ class Ages:
 
 
 class SurveyedFile:
-    """A file of records that a fold can read: how many pipelines it holds, their bytes, and when they were last used.
-    ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are evicted.
-    ``is_readable``: at least one of its records verifies."""
+    """A file of records that a compaction can read: how many pipelines it holds, their bytes, and when they were last
+    used. ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are
+    evicted. ``is_readable``: at least one of its records verifies."""
 
     __slots__ = ("bytes", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
 
@@ -86,8 +86,8 @@ class SurveyedFile:
 
 
 class Survey:
-    """Sizes and ages of a store's records, from which eviction is decided. Files that are not folded count as a whole,
-    by their modification time, and so do journals whose writer may live."""
+    """Sizes and ages of a store's records, from which eviction is decided. Files that are not compacted count as a
+    whole, by their modification time, and so do journals whose writer may live."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -103,7 +103,7 @@ class Survey:
             self.sources[name] = []
             by_program: dict[int, list[StoreFile]] = {}
             for file in files_of(self.root, name):
-                if file.kind.folded and not (file.kind.appended and may_have_writer(file.path)):
+                if file.kind.compacted and not (file.kind.appended and may_have_writer(file.path)):
                     by_program.setdefault(file.program, []).append(file)
                 else:
                     self.ages.add(file.date if file.kind.evicted else NEVER, file.size)
@@ -203,9 +203,9 @@ class Eviction:
         return source.oldest < ages.before or (source.oldest == ages.before and ages.more > 0)
 
     def _evict_files(self, name: str) -> None:
-        """Deletes files that are not folded, and are evicted as a whole."""
+        """Deletes files that are not compacted, and are evicted as a whole."""
         for file in files_of(self._root, name):
-            if file.kind.evicted and not file.kind.folded and self._survey.ages.takes(file.date, file.size):
+            if file.kind.evicted and not file.kind.compacted and self._survey.ages.takes(file.date, file.size):
                 self.files += 1
                 remove(file.path)
 
@@ -228,16 +228,16 @@ class Eviction:
             when, size = uses.last_use(planned.fingerprints, planned.last_used), format.record_size(planned.size)
             return self._survey.ages.takes(when, size)
 
-        fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
+        compaction = Compaction(Folder(self._root, identity), source.program, drop=drop, only=source.path)
         try:
-            yield from fold.steps()
+            yield from compaction.steps()
         except OSError as error:
             if not self._by_files or error.errno not in FULL:
                 raise
             self.records += source.records
             remove(source.path)
             return
-        self.records += fold.result.dropped
+        self.records += compaction.result.dropped
 
 
 #: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.

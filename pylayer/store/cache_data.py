@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..values import CARRIER_CELLS
-from . import verdict_files
+from ..values import MODE_CELLS
+from . import block_files
 from .chunk import merged_of
 from .decisions import compiled
 from .folder import Folder
@@ -35,11 +35,11 @@ class Piece:
 
 
 def pieces(root: str, identity: Identity, program: int, others: set[int]) -> Iterator[Piece]:
-    """Yields what verifies and is not set aside. Adds the fingerprints of pipelines that are stored as binaries to
+    """Yields what verifies and is not blocked. Adds the fingerprints of pipelines that are stored as binaries to
     ``others``."""
     folder = Folder(root, identity)
-    own, everyones = (verdict_files.read(folder, it) for it in (program, verdict_files.EVERY_PROGRAM))
-    blocked = set(compiled(own, everyones, CARRIER_CELLS)["blocked"])
+    own, everyones = (block_files.read(folder, it) for it in (program, block_files.EVERY_PROGRAM))
+    blocked = set(compiled(own, everyones, MODE_CELLS)["blocked"])
     for path in folder.files(program):
         try:
             reader = Reader(path)
@@ -50,4 +50,4 @@ def pieces(root: str, identity: Identity, program: int, others: set[int]) -> Ite
                     elif number_of(record.digest) not in blocked:
                         yield Piece(reader, part.place(record), record)
         except OSError:
-            continue  # folded meanwhile, or unreadable, which `pylayer ls --verify` tells
+            continue  # compacted meanwhile, or unreadable, which `pylayer ls --verify` tells

@@ -1,7 +1,7 @@
 """Verifies whole files: every record, and whether a file of that kind may hold it.
 
-Only the command line verifies files. Loading verifies what it hands over and nothing else, and a fold the records that
-it takes. Nobody checks the padding between records, which nothing reads.
+Only the command line verifies files. Loading verifies what it hands over and nothing else, and a compaction the records
+that it takes. Nobody checks the padding between records, which nothing reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ..common import outcomes
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.identity import Identity
 from ..values import KIND_NAMES
-from . import binaries, chunk, fold, format, state
+from . import binaries, chunk, compaction, format, state
 from .format import Damage, Refused
 from .reader import Part, Reader
 
@@ -103,7 +103,7 @@ def check_file(
 
 def problem(record: Record, data: memoryview) -> str:
     """Returns why nothing writes a record with this data, whose hash is valid; empty text if it may be written."""
-    return fold.problem(record, data)
+    return compaction.problem(record, data)
 
 
 # ---- records of other machines -----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Chunks: cells that the driver merged, so that the layer gives the driver many pipelines with one read and one merge.
 
 A record's data is the number of cells, each cell's fingerprint and number, then the data of the merged VkPipelineCache.
-A fold makes them if a device is there to merge (``Fold``, ``join``).
+A compaction makes them if a device is there to merge (``Compaction``, ``join``).
 """
 
 from __future__ import annotations

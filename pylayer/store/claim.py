@@ -1,8 +1,8 @@
-"""Which process is folding a folder.
+"""Which process is compacting a folder.
 
-A claim is an empty file in the folder, ``folding.<maker>.tmp``. A process that finds another claim beside its own gives
-up, so at most one process folds the folder; if two begin at the same moment, neither does. A claim only saves double
-work. Anybody deletes that of a process that has ended.
+A claim is an empty file in the folder, ``compacting.<maker>.tmp``. A process that finds another claim beside its own
+gives up, so at most one process compacts the folder; if two begin at the same moment, neither does. A claim only saves
+double work. Anybody deletes that of a process that has ended.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 from ..common.files import create_temporary, names_in, remove, remove_left_temporaries
 from .folder import Folder
 
-NAME = "folding"
-#: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A fold
-#: of the largest store takes less.
+NAME = "compacting"
+#: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A
+#: compaction of the largest store takes less.
 FOREIGN_SECONDS = 900.0
 
 
 class Claim:
-    """Tells other processes that this one is folding a folder."""
+    """Tells other processes that this one is compacting a folder."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder.path
@@ -37,5 +37,5 @@ class Claim:
         return False
 
     def release(self) -> None:
-        """Lets others fold."""
+        """Lets others compact."""
         remove(self._path)

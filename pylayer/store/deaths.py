@@ -1,6 +1,6 @@
-"""What follows from the deaths of processes: reads the sentinels that they left, and decides what to set aside.
+"""What follows from the deaths of processes: reads the crash markers that they left, and decides what to block.
 
-A start of the layer that finds a sentinel whose process has ended does this before it loads the store.
+A start of the layer that finds a crash marker whose process has ended does this before it loads the store.
 """
 
 from __future__ import annotations
@@ -10,109 +10,109 @@ import time
 from ..common import file_kinds
 from ..common.files import remove
 from ..values import KIND_NAMES
-from . import runs, sentinel, verdict_files, verdicts
+from . import block_files, block_list, crash_marker, runs
+from .block_list import ADDED_CALL, APPLICATION, BLOCKED, KILLED, LAYER_OFF, PIPELINE, RECORD, SUCCESSES, BlockList
 from .format import number_of
 from .reader import parts_of
-from .verdicts import ADDED_CALL, APPLICATION, KILLED, LAYER_OFF, PIPELINE, RECORD, SUCCESSES, SUSPECTED, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .crash_marker import Death, Mark
     from .folder import Folder
-    from .sentinel import Death, Mark
 
 
-def accusations(marks: Iterable[Mark], used: int = 0) -> dict[verdicts.Key, int]:
-    """Returns what the marks of a dead process accuse, with flags. ``used``: how often it had used stored data without
+def blocked_by(marks: Iterable[Mark], used: int = 0) -> dict[block_list.Key, int]:
+    """Returns what the marks of a dead process block, with flags. ``used``: how often it had used stored data without
     harm."""
-    found: dict[verdicts.Key, int] = {}
+    found: dict[block_list.Key, int] = {}
 
     killed = KILLED if used >= SUCCESSES else 0
 
-    def accuse(type: int, kind: int, subject: int, flags: int = killed) -> None:
+    def block(type: int, kind: int, subject: int, flags: int = killed) -> None:
         found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
 
     for mark in marks:
-        if mark.call == sentinel.RECORDS:
+        if mark.call == crash_marker.RECORDS:
             for number in mark.ids:
-                accuse(RECORD, 0, number)
-        elif mark.call in (sentinel.APPLICATION, sentinel.MERGE):
+                block(RECORD, 0, number)
+        elif mark.call in (crash_marker.APPLICATION, crash_marker.MERGE):
             for number in mark.ids:
-                accuse(APPLICATION, 0, number)
-        elif mark.call in (sentinel.PIPELINES, sentinel.COMPILE):
-            flags = KILLED if mark.call == sentinel.COMPILE else killed
+                block(APPLICATION, 0, number)
+        elif mark.call in (crash_marker.PIPELINES, crash_marker.COMPILE):
+            flags = KILLED if mark.call == crash_marker.COMPILE else killed
             for fingerprint in mark.ids:
-                accuse(PIPELINE, 0, verdicts.pipeline_number(fingerprint, mark.kind), flags)
+                block(PIPELINE, 0, block_list.pipeline_number(fingerprint, mark.kind), flags)
             if mark.cache:
-                accuse(APPLICATION, 0, mark.cache, flags)
-        elif mark.call in sentinel.ADDED and mark.kind < len(KIND_NAMES):
+                block(APPLICATION, 0, mark.cache, flags)
+        elif mark.call in crash_marker.ADDED and mark.kind < len(KIND_NAMES):
             # Drivers that crash there do so for each kind, in a death each.
-            accuse(ADDED_CALL, verdicts.EVERY_KIND if mark.call == sentinel.KEY else mark.kind, mark.call)
+            block(ADDED_CALL, block_list.EVERY_KIND if mark.call == crash_marker.KEY else mark.kind, mark.call)
     return found
 
 
-def review(folder: Folder, read_only: bool = False) -> dict[int, Verdicts]:
+def review(folder: Folder, read_only: bool = False) -> dict[int, BlockList]:
     """Decides what follows from processes that died since the last start, and stores it. Returns what is decided for
     their programs, and for ``EVERY_PROGRAM``; in ``new`` what is decided now. If the store cannot be written, this
     process still has it. A ``read_only`` store is not changed."""
     found_ns = time.time_ns()
-    findings: dict[int, Verdicts] = {}
+    findings: dict[int, BlockList] = {}
     paths = []
 
-    def about(program: int, death: Death) -> Verdicts:
+    def about(program: int, death: Death) -> BlockList:
         if program not in findings:
-            findings[program] = verdict_files.read(folder, program)
+            findings[program] = block_files.read(folder, program)
             findings[program].application = death.application
         return findings[program]
 
-    for death in sentinel.deaths(folder):
+    for death in crash_marker.deaths(folder):
         own = about(death.program, death)
         paths.append(death.path)
         if death.used >= SUCCESSES:
-            own.acquit(LAYER_OFF)
-        for key, flags in accusations(death.marks, death.used).items():
+            own.unblock(LAYER_OFF)
+        for key, flags in blocked_by(death.marks, death.used).items():
             everyones = key[0] == ADDED_CALL and not death.changed
-            known = about(verdict_files.EVERY_PROGRAM, death) if everyones else own
-            known.accuse(*key, death.began_ns, found_ns, flags)
+            known = about(block_files.EVERY_PROGRAM, death) if everyones else own
+            known.block(*key, death.began_ns, found_ns, flags)
     for program, known in findings.items():
-        _accuse_records(folder, program, known, found_ns)
+        _block_records(folder, program, known, found_ns)
         known.judge_deaths(found_ns)
     if not read_only:
         _store(folder, findings, paths)
     return findings
 
 
-def _accuse_records(folder: Folder, program: int, known: Verdicts, found_ns: int) -> None:
+def _block_records(folder: Folder, program: int, known: BlockList, found_ns: int) -> None:
     """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
-    longer suspected, but these records stay aside."""
+    longer blocked, but these records stay blocked."""
     pipelines = {one.subject: one.flags & KILLED for one in known.new if one.type == PIPELINE}
     if not pipelines:
         return
-    for path in (*folder.files(program, file_kinds.FOLDED), *folder.system_packs(program, [])):
+    for path in (*folder.files(program, file_kinds.COMPACTED), *folder.system_packs(program, [])):
         for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
             for record in part.records:
-                accused = [pipelines[each] for each in record.fingerprints if each in pipelines]
-                if accused:
-                    known.accuse(RECORD, 0, number_of(record.digest), found_ns, found_ns, min(accused))
+                blocked_ones = [pipelines[each] for each in record.fingerprints if each in pipelines]
+                if blocked_ones:
+                    known.block(RECORD, 0, number_of(record.digest), found_ns, found_ns, min(blocked_ones))
 
 
-def _store(folder: Folder, findings: dict[int, Verdicts], paths: list[str]) -> None:
-    """Stores all findings, then deletes the sentinels that led to them."""
+def _store(folder: Folder, findings: dict[int, BlockList], paths: list[str]) -> None:
+    """Stores all findings, then deletes the crash markers that led to them."""
     try:
         for program, known in findings.items():
             if known.new:
-                verdict_files.write(folder, program, known.application, known.new)
+                block_files.write(folder, program, known.application, known.new)
     except OSError:
-        return  # the next start finds the sentinels again
+        return  # the next start finds the crash markers again
     for path in paths:
         runs.keep_dead(folder.root, path)
         remove(path)
 
 
-def of_everyone(folder: Folder) -> Verdicts:
+def of_everyone(folder: Folder) -> BlockList:
     """Returns what processes of any program died over, deaths that no start has found yet included. Only reads."""
-    found = Verdicts()
-    for known in (*verdict_files.read_all(folder).values(), *review(folder, read_only=True).values()):
-        found.entries.update({one.key: one for one in known.in_force(*SUSPECTED)})
+    found = BlockList()
+    for known in (*block_files.read_all(folder).values(), *review(folder, read_only=True).values()):
+        found.entries.update({one.key: one for one in known.in_force(*BLOCKED)})
     return found

@@ -4,7 +4,7 @@
 of its array, in native byte order, for this machine only. shim/layer/policy/decisions.c reads it.
 
 It is compiled from other files, so it may be deleted, and two processes may write it at once. It is valid for one key,
-which covers the request, the policy files and the build; until the first verdict ends; and while the folder has the
+which covers the request, the policy files and the build; until the first block ends; and while the folder has the
 ``.verdict`` files that it was compiled from.
 """
 
@@ -17,15 +17,15 @@ import xxhash
 from ..common import file_kinds
 from ..common.files import read_small, replace_file
 from ..common.paths import make_private_below
-from ..values import CARRIER_BINARIES, CARRIERS_THAT_KEEP
-from .sentinel import ADDED, TOGETHER
-from .verdicts import ADDED_CALL, CLOCK_SECONDS, EVERY_KIND, LAYER_OFF, MAX_ENTRIES, OFF, STUB, SUSPECTED, Verdicts
+from ..values import MODE_BINARIES, MODES_THAT_KEEP
+from .block_list import ADDED_CALL, BLOCKED, CLOCK_SECONDS, EVERY_KIND, LAYER_OFF, MAX_ENTRIES, OFF, STUB, BlockList
+from .crash_marker import ADDED, TOGETHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: How long a decision is valid if no verdict ends.
+#: How long a decision is valid if no block ends.
 FOREVER_SECONDS = 1 << 40
 
 
@@ -33,8 +33,8 @@ def _number_of_file(path: str) -> int:
     return xxhash.xxh3_64_intdigest(os.path.basename(path).encode())
 
 
-def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]:
-    """Returns what verdicts on a program and on all programs mean for a device with this carrier, as fields of
+def compiled(own: BlockList, everyones: BlockList, mode: int) -> dict[str, Any]:
+    """Returns what blocks on a program and on all programs mean for a device with this mode, as fields of
     ``values.Decision``."""
     entries = [*own.entries.values(), *everyones.entries.values()]
     now = int(own.now_s)
@@ -45,15 +45,15 @@ def compiled(own: Verdicts, everyones: Verdicts, carrier: int) -> dict[str, Any]
             kinds = 0xFF if one.kind == EVERY_KIND else 1 << one.kind & 0xFF
             calls[TOGETHER.get(one.subject, one.subject) - min(ADDED)] |= kinds
     # Binaries do not need a VkPipelineCache that keeps something.
-    off = (LAYER_OFF, *([STUB] if carrier != CARRIER_BINARIES else [])) if carrier in CARRIERS_THAT_KEEP else ()
-    blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in SUSPECTED)
+    off = (LAYER_OFF, *([STUB] if mode != MODE_BINARIES else [])) if mode in MODES_THAT_KEEP else ()
+    blocked = sorted((one.decided_ns, one.subject) for one in in_force if one.type in BLOCKED)
     ends = [one.until_s - now + CLOCK_SECONDS for one in entries if one.until_s > now]
     return {
         "off_by": max([one.type for one in in_force if one.type in off], default=0),
         "undecided": own.are_undecided(*OFF),
         "calls_off": bytes(calls),
         "blocked": sorted({subject for _, subject in blocked[-MAX_ENTRIES:]}),
-        "verdict_files": sum(map(_number_of_file, (*own.sources, *everyones.sources))) % (1 << 64),
+        "block_files": sum(map(_number_of_file, (*own.sources, *everyones.sources))) % (1 << 64),
         # A clock that was ahead when this was compiled, or that was ahead or behind when something was decided.
         "valid_from_s": now - CLOCK_SECONDS if entries else 0,
         "valid_s": 0 if own.doubted or everyones.doubted else min([FOREVER_SECONDS, *ends]),

@@ -16,7 +16,7 @@ from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import sync_file
 from . import checking, format
-from .fold import Fold
+from .compaction import Compaction
 from .folder import Folder as Folder
 from .folder import came_unrecorded
 from .format import NEVER_USED as NEVER_USED
@@ -64,7 +64,8 @@ def _unique(sha256: str) -> str:
 
 def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
     """Returns which of the ``listed`` packs, given by SHA-256, the store has. A pulled pack that is not listed any
-    more, because it was merged into another, becomes one like those of this machine, for folds. Raises OSError."""
+    more, because it was merged into another, becomes one like those of this machine, for compactions. Raises
+    OSError."""
     folder, found, names = Folder(root, identity), set(), {_unique(sha256): sha256 for sha256 in listed}
     for path in folder.files(None, (file_kinds.PACK,)):
         name = FileName.parse(path)
@@ -106,5 +107,5 @@ def merge(root: str, identity: Identity, most: int, merged: int) -> None:
     for program, paths in folder.files_by_program((file_kinds.PACK,)).items():
         if len(paths) > most:
             smallest = frozenset(sorted(paths, key=os.path.getsize)[:merged])
-            for _ in Fold(folder, program, must=smallest).steps():
+            for _ in Compaction(folder, program, must=smallest).steps():
                 pass

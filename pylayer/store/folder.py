@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds, flat
-from ..common.file_kinds import FOLDED, FileName, Kind
+from ..common.file_kinds import COMPACTED, FileName, Kind
 from ..common.files import date_of, entries_in, names_in, read_small, replace_file, unique_name
 from ..common.identity import NO_IDENTITY, Identity
 from ..common.paths import UntrustedDirectory, exists, make_private_below, require_own_below, system_store_root
@@ -63,7 +63,7 @@ class Folder:
         """Raises OSError if the folder is missing or somebody else could have written to it."""
         require_own_below(self.root, *self._names)
 
-    def files(self, program: int | None, kinds: tuple[str, ...] = FOLDED) -> list[str]:
+    def files(self, program: int | None, kinds: tuple[str, ...] = COMPACTED) -> list[str]:
         """Returns paths of the files of one program, or of all programs with None: by kind in the order given, then
         oldest first."""
         names = names_in(self.path)
@@ -75,7 +75,7 @@ class Folder:
             found += [os.path.join(self.path, name) for name in mine]
         return found
 
-    def files_by_program(self, kinds: tuple[str, ...] = FOLDED) -> dict[int, list[str]]:
+    def files_by_program(self, kinds: tuple[str, ...] = COMPACTED) -> dict[int, list[str]]:
         """As ``files``, for all programs, with one listing however many there are."""
         found: dict[int, list[str]] = {}
         for path in self.files(None, kinds):

@@ -65,7 +65,7 @@ NEVER_USED = 1
 #: one changes this number: pipelines of another version would not be found by it, so exports and fleets refuse them.
 FINGERPRINTS = 2
 
-#: Of a crash sentinel: in its process a variable is set that changes what the driver gives.
+#: Of a crash marker: in its process a variable is set that changes what the driver gives.
 CHANGED_DRIVER = 1
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBB38xQQQQ16sIIQ64sQQ")

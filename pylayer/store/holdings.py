@@ -41,7 +41,7 @@ class Holding:
         self.last_use = 0
 
 
-class Shelf:
+class Partition:
     """One identity's folder. ``other_bytes`` counts the files that belong to no program."""
 
     def __init__(self, root: str, name: str) -> None:
@@ -70,18 +70,18 @@ def tree_bytes(path: str) -> tuple[int, int]:
                 size += os.lstat(os.path.join(directory, file)).st_size
                 count += 1
             except OSError:
-                continue  # replaced or folded meanwhile
+                continue  # replaced or compacted meanwhile
     return size, count
 
 
-def survey(root: str, identity: str, learn: Learn) -> Shelf:
+def survey(root: str, identity: str, learn: Learn) -> Partition:
     """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names."""
-    shelf = Shelf(root, identity)
-    shelf.bytes = tree_bytes(shelf.path)[0]
+    partition = Partition(root, identity)
+    partition.bytes = tree_bytes(partition.path)[0]
     for file in files_of(root, identity):
         if not file.kind.removed:
             continue
-        holding = shelf.holdings.setdefault(file.program, Holding(file.program))
+        holding = partition.holdings.setdefault(file.program, Holding(file.program))
         holding.bytes += file.size
         holding.files += 1
         try:
@@ -89,10 +89,10 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
         except OSError as error:
             outcome = f"unreadable: {error.strerror or error}"
         if outcome != "ok":
-            shelf.unusable[os.path.basename(file.path)] = outcome
+            partition.unusable[os.path.basename(file.path)] = outcome
     # The rest is the identity file, temporary files, and whatever else somebody put here.
-    shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
-    return shelf
+    partition.other_bytes = partition.bytes - sum(holding.bytes for holding in partition.holdings.values())
+    return partition
 
 
 class _OpenReader(Reader):
@@ -133,9 +133,9 @@ def _survey_file(file: StoreFile, identity: bytes, holding: Holding, learn: Lear
         if header is None:
             return outcome
         learn(header.program, header.application)
-        last_run = _count(reader, header, holding) if file.kind in file_kinds.FOLDED else 0
+        last_run = _count(reader, header, holding) if file.kind in file_kinds.COMPACTED else 0
     name = FileName.parse(file.path)
-    # A fold writes when the last run was. What was pulled may never have been used.
+    # A compaction writes when the last run was. What was pulled may never have been used.
     written = 0 if name is not None and name.is_published else file.date
     holding.last_use = max(holding.last_use, last_run if last_run and file.kind == file_kinds.PACK else written)
     return outcome

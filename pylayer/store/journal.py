@@ -1,7 +1,7 @@
 """Journals: append-only files of one process, one program and one identity.
 
 While a process may append, the name ends in ``.journal``; a closed journal's name ends in ``.closed``. A process that
-folds a journal renames it to that first. Another process may take a living writer for dead. So that nothing is lost
+compacts a journal renames it to that first. Another process may take a living writer for dead. So that nothing is lost
 then, the writer checks after each append whether its file still has its name, and otherwise writes the same records to
 a new journal.
 """
@@ -19,7 +19,7 @@ from .folder import Folder
 from .reader import Reader
 
 OPEN, CLOSED = file_kinds.JOURNAL, file_kinds.CLOSED
-#: What earlier builds called files of state. A fold reads them as closed journals.
+#: What earlier builds called files of state. A compaction reads them as closed journals.
 EARLIER = (".objects", ".objectpack")
 
 
@@ -75,7 +75,7 @@ class Journal:
         self._opened = time.monotonic()
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
-        """Returns False if the file does not have its name any more, because somebody folds it or removed the
+        """Returns False if the file does not have its name any more, because somebody compacts it or removed the
         directory."""
         assert self.path is not None
         try:
@@ -94,7 +94,7 @@ class Journal:
             os.close(fd)
 
     def close(self) -> None:
-        """Closes the journal, so that others may fold it."""
+        """Closes the journal, so that others may compact it."""
         if not self._is_open:
             return
         self._is_open = False
@@ -104,7 +104,7 @@ class Journal:
                 os.rename(self.path, closed)
                 self.path = closed
             except OSError:
-                pass  # it is folded after this process has ended
+                pass  # it is compacted after this process has ended
 
 
 # ---- journals of others ------------------------------------------------------------------------------
@@ -121,7 +121,8 @@ def has_writer(path: str) -> bool:
 
 
 def may_have_writer(path: str) -> bool:
-    """As ``has_writer``. Returns True for a file that is gone or cannot be read: it is not to be folded or deleted."""
+    """As ``has_writer``. Returns True for a file that is gone or cannot be read: it is not to be compacted or
+    deleted."""
     try:
         return has_writer(path)
     except OSError:

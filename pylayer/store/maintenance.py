@@ -1,4 +1,4 @@
-"""What a program's process does for the store while idle: fold, repair, keep the limits.
+"""What a program's process does for the store while idle: compact, repair, keep the limits.
 
 It works on the policy thread between messages, in pieces of about a millisecond. An interruption leaves the store as it
 was.
@@ -12,7 +12,7 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree, size_of
-from . import bounds, cache_history, fold, journal, runs, state
+from . import bounds, cache_history, compaction, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from ..common.settings import Limits
 
-#: A program that exits folds for at most this time. It folds if it has this many journals, so that short runs do not
-#: leave more and more small files, or if WORTH_BYTES are in them. The runs after one that compiled everything have
-#: no policy, so nobody else would fold its journal, and each would read the header of each of its records (measured
+#: A program that exits compacts for at most this time. It compacts if it has this many journals, so that short runs do
+#: not leave more and more small files, or if WORTH_BYTES are in them. The runs after one that compiled everything have
+#: no policy, so nobody else would compact its journal, and each would read the header of each of its records (measured
 #: with 2,600 records: 2.9 ms of a start of 3.6 ms, and none from a pack, which has a table).
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
 #: The driver joins cells from this many bytes of journals on: when policy is idle, and while vkDestroyDevice waits, for
 #: at most EXIT_SECONDS. The layer starts policy for that if ended runs left so much in journals.
 JOIN_BYTES = 64 << 10
-#: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
-#: end (measured: 64 MiB take 0.4 s).
+#: The most bytes that such a compaction reads. A compaction that takes longer than EXIT_SECONDS would begin at every
+#: exit and never end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 16 << 20
 #: Files with these outcomes are not repaired: the system may give them later, and a later pylayer reads them.
 STAYS = ("unreadable", "foreign-version")
@@ -42,21 +42,24 @@ EARLIER = "quarantine"
 FLEET_SECONDS = 180 * 24 * 3600
 
 
-def worth_folding(folder: Folder, program: int, at_exit: bool, least: int) -> bool:
-    """Returns whether a program has enough journals, or at least so many bytes in those that a fold may read."""
-    most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
+def worth_compacting(folder: Folder, program: int, at_exit: bool, least: int) -> bool:
+    """Returns whether a program has enough journals, or at least so many bytes in those that a compaction may read."""
+    most = EXIT_BYTES if at_exit else compaction.PROCESS_BYTES
     count = size = 0
     for path in folder.files(program, (file_kinds.CLOSED,)):
         bytes_there = size_of(path)
         count += 1
         size += bytes_there if bytes_there <= most else 0
-    return count >= (EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS) or size >= least
+    return count >= (EXIT_JOURNALS if at_exit else compaction.WORTH_JOURNALS) or size >= least
 
 
-def join(folder: Folder, program: int, merge: fold.Join) -> None:
+def join(folder: Folder, program: int, merge: compaction.Join) -> None:
     """Has the driver join the cells in a program's journals, if that takes no longer than EXIT_SECONDS. Raises OSError;
     the store is then as it was."""
-    work, end = fold.Fold(folder, program, most_bytes=EXIT_BYTES, join=merge), time.monotonic() + EXIT_SECONDS
+    work, end = (
+        compaction.Compaction(folder, program, most_bytes=EXIT_BYTES, join=merge),
+        time.monotonic() + EXIT_SECONDS,
+    )
     for _ in work.steps():
         if time.monotonic() > end and not work.result.written:  # once the pack is written, its sources must be deleted
             return
@@ -65,15 +68,15 @@ def join(folder: Folder, program: int, merge: fold.Join) -> None:
 def tidy(
     folder: Folder,
     damaged: list[Damage],
-    done: Callable[[fold.Folded], None] = lambda result: None,
+    done: Callable[[compaction.Compacted], None] = lambda result: None,
     everything: bool = False,
     at_exit: bool = False,
-    merge: fold.Join | None = None,
-    least: int = fold.WORTH_BYTES,
+    merge: compaction.Join | None = None,
+    least: int = compaction.WORTH_BYTES,
 ) -> Generator[None, None, int]:
-    """Repairs one folder, and folds and combines its files as far as that is worthwhile, or ``everything``. Returns how
-    many damaged files are gone. ``done`` gets the result of each fold. ``merge``: how a fold joins cells.
-    ``least``: as for ``worth_folding``. Raises OSError; the store is then as it was."""
+    """Repairs one folder, and compacts and combines its files as far as that is worthwhile, or ``everything``. Returns
+    how many damaged files are gone. ``done`` gets the result of each compaction. ``merge``: how a compaction joins
+    cells. ``least``: as for ``worth_compacting``. Raises OSError; the store is then as it was."""
     wrong = {
         what.path
         for what in damaged
@@ -84,20 +87,20 @@ def tidy(
         if not at_exit:  # at exit in one step: if time ran out in the middle, each exit would begin again
             yield
     journal.close_ended_journals(folder, None)
-    most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
+    most = EXIT_BYTES if at_exit else compaction.PROCESS_BYTES
     for program in folder.programs():
-        must = frozenset(path for path in wrong if _is_folded_of(program, path))
-        if must or everything or worth_folding(folder, program, at_exit, least):
-            work = fold.Fold(folder, program, everything, must=must, most_bytes=most, join=merge)
+        must = frozenset(path for path in wrong if _is_compacted_of(program, path))
+        if must or everything or worth_compacting(folder, program, at_exit, least):
+            work = compaction.Compaction(folder, program, everything, must=must, most_bytes=most, join=merge)
             yield from work.steps()
             done(work.result)
             repaired += work.result.repaired
     return repaired
 
 
-def _is_folded_of(program: int, path: str) -> bool:
+def _is_compacted_of(program: int, path: str) -> bool:
     name = FileName.parse(path)
-    return name is not None and name.kind.folded and name.program == program
+    return name is not None and name.kind.compacted and name.program == program
 
 
 def maintain(
@@ -106,13 +109,14 @@ def maintain(
     limits: Limits,
     say: Callable[[str], None],
     at_exit: bool = False,
-    merge: fold.Join | None = None,
+    merge: compaction.Join | None = None,
     least: int = JOIN_BYTES,
 ) -> Generator[None, None, None]:
     """Does everything that one identity's folder needs now, and that of state. ``merge``, ``least``: as in ``tidy``.
     Raises OSError; the store is then as it was."""
 
-    # First, because time may end in a fold, which makes one file of many. If all runs are short, nobody else does it.
+    # First, because time may end in a compaction, which makes one file of many. If all runs are short, nobody else does
+    # it.
     if at_exit and (removed := bounds.drop_oldest_files(folder.root, limits.max_store)):
         say(
             f"the store was far beyond its limit; its {removed} oldest files were deleted. "
@@ -120,7 +124,7 @@ def maintain(
         )
     folder.prepare()
     repaired = 0
-    for place, bytes_there in ((folder, least), (state.folder(folder.root), fold.WORTH_BYTES)):
+    for place, bytes_there in ((folder, least), (state.folder(folder.root), compaction.WORTH_BYTES)):
         repaired += yield from tidy(place, damaged, at_exit=at_exit, merge=merge, least=bytes_there)
     if repaired:
         say(f"{repaired} damaged files of the store are gone; what verified in packs and journals is kept")

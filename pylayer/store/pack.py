@@ -1,4 +1,4 @@
-"""Packs: immutable files into which the journals of one program are folded.
+"""Packs: immutable files into which the journals of one program are compacted.
 
 A pack is a file header and records, like a journal. Its header has the length of the file. Its last record is a table
 of the others, in which the layer finds a pipeline without reading the file.

@@ -42,7 +42,7 @@ class Moved:
         #: Records that the store had already.
         self.known = 0
         #: Records that were left out because a process died over them.
-        self.suspects = 0
+        self.blocked = 0
         #: Path of the export, or of the packs that an import wrote.
         self.paths: list[str] = []
         self.damage: list[format.Damage] = []
@@ -52,7 +52,7 @@ class Moved:
 
 
 class Export:
-    """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
+    """Writes the records of some programs under one identity into a file, except those blocked because they crashed a
     driver. Equal content is exported once for each fingerprint, by which the layer finds it. The programs' own caches
     are not exported."""
 
@@ -72,11 +72,11 @@ class Export:
         for program in self.result.programs:
             for file in files.get(program, ()):
                 yield from self._read(program, file)
-        self.result.suspects = len(self._left_out)
+        self.result.blocked = len(self._left_out)
         found = False
         for plan in self._plans.values():
             for name in [name for name in plan if name[0] in self._left_out]:
-                del plan[name]  # a copy of the record without the suspected fingerprint
+                del plan[name]  # a copy of the record without the blocked fingerprint
             found |= bool(plan)
         if found:
             yield from self._write(path)
@@ -90,7 +90,7 @@ class Export:
                 self._take(program, source, part)
                 yield 0
         except FileNotFoundError:
-            return  # folded meanwhile
+            return  # compacted meanwhile
         yield checked.file_bytes
         self.result.damage += [what for what in checked.damage if not what.is_torn_end]
 

@@ -24,7 +24,7 @@ PART_BYTES = 128 << 10
 class Record(Value):
     """A verified record, as its header has it. ``start``: where its data begins in the part that was read. ``cells``:
     fingerprint and number of each pipeline in it; none if it holds no pipeline, or is no chunk that anybody writes.
-    ``source``, ``offset``: the file and the place that a fold or an export copies it from."""
+    ``source``, ``offset``: the file and the place that a compaction or an export copies it from."""
 
     magic: bytes
     kind: int
@@ -104,7 +104,7 @@ class Reader:
 
     def __init__(self, path: str, foreign: bool = False) -> None:
         self.path = path
-        #: Of a fold: what cannot be used of the file, and whether the rest is in the fold's plan.
+        #: Of a compaction: what cannot be used of the file, and whether the rest is in the compaction's plan.
         self.damage: list[Damage] = []
         self.is_read = False
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
@@ -232,7 +232,7 @@ class Reader:
 def parts_of(
     path: str, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
 ) -> Iterator[Part]:
-    """``Reader.verified`` of a file that need not be there, because another process folded or combined it. One that
+    """``Reader.verified`` of a file that need not be there, because another process compacted or combined it. One that
     cannot be read is damage. Raises nothing."""
     try:
         yield from Reader(path).verified(identity_digest, damage, start)

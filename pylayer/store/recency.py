@@ -20,7 +20,7 @@ from . import format
 #: A use is recorded once in this many seconds.
 RECENT_SECONDS = 24 * 3600
 
-#: So long a fold keeps the uses of pipelines that the store does not have.
+#: So long a compaction keeps the uses of pipelines that the store does not have.
 UNSTORED_SECONDS = 30 * 24 * 3600
 
 

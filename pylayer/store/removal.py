@@ -8,13 +8,13 @@ from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.files import FULL, entries_in, names_in, remove
 from ..common.identity import Identity
-from . import journal, runs, sentinel
+from . import crash_marker, journal, runs
 from .claim import NAME, Claim
 from .folder import Folder, unrecorded_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .holdings import Shelf
+    from .holdings import Partition
 
 
 class Removal:
@@ -52,7 +52,7 @@ class Removal:
     def _is_written(self, path: str) -> bool:
         try:
             if path.endswith(file_kinds.LIVE):
-                written = sentinel.is_alive(path)
+                written = crash_marker.is_alive(path)
             else:
                 written = path.endswith(file_kinds.APPENDED) and journal.has_writer(path)
         except OSError:
@@ -75,18 +75,18 @@ class Removal:
                 pass  # a file is in use, or was created meanwhile
 
     def _remove_files(self) -> None:
-        """Deletes the files under the folder's claim. Without it, a concurrent fold would write back what it has
+        """Deletes the files under the folder's claim. Without it, a concurrent compaction would write back what it has
         already read. Raises OSError."""
         claim = Claim(self.folder)
         try:
             if not claim.acquire():
-                self.failure = "another process is folding it; try again when it is done"
+                self.failure = "another process is compacting it; try again when it is done"
                 return
         except OSError as error:
             if error.errno not in FULL:  # on a full disk a claim has no room, and deleting is what helps
                 raise
         try:
-            self._find()  # again, because a fold may have written files since
+            self._find()  # again, because a compaction may have written files since
             for path in sorted(self.paths, key=lambda path: os.path.basename(path) == "identity"):
                 if path.endswith(file_kinds.LIVE):
                     runs.keep_dead(self.folder.root, path)
@@ -98,12 +98,12 @@ class Removal:
             self.failure = f"{len(left)} file{'s' * (len(left) > 1)} could not be deleted, such as {left[0]}"
 
 
-def folder_of(root: str, shelf: Shelf) -> Folder:
+def folder_of(root: str, partition: Partition) -> Folder:
     """Returns the folder of an identity."""
-    identity = shelf.identity
+    identity = partition.identity
     if identity is None:  # only the folder's name is known
         identity = Identity({})
-        identity.name, identity.digest = shelf.name, bytes.fromhex(shelf.name)
+        identity.name, identity.digest = partition.name, bytes.fromhex(partition.name)
     return Folder(root, identity)
 
 

@@ -1,12 +1,12 @@
 """The files of runs, one for each run of a program on a device. `pylayer stats` adds them up.
 
 ``<root>/runs/<program>-<unique>.run`` has what is known of the run, and its timeline (``timeline``). While the device
-exists, the crash sentinel of that name counts. As long as policy has not started, there is only the sentinel. What it
+exists, the crash marker of that name counts. As long as policy has not started, there is only the crash marker. What it
 counted goes into the run's file at the end, or at the next start after a kill.
 
-shim/layer/store/run_file.c makes the sentinel. Text behind the marks begins with ``layout`` (offset of the first group
-of numbers, how many groups there are, and how far apart), ``counted`` and ``counted_kinds`` (what the numbers of a
-group count). So every build reads what another one counted.
+shim/layer/store/run_file.c makes the crash marker. Text behind the marks begins with ``layout`` (offset of the first
+group of numbers, how many groups there are, and how far apart), ``counted`` and ``counted_kinds`` (what the numbers of
+a group count). So every build reads what another one counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..common import file_kinds, flat, paths
 from ..common.file_kinds import FileName
 from ..common.files import append, date_of_name, entries_in, names_in, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
-from . import format, sentinel, timeline
+from . import crash_marker, format, timeline
 from .folder import identity_names
 
 TYPE_CHECKING = False
@@ -38,33 +38,33 @@ MAX_BYTES = 1 << 18
 DERIVED = ("alive", "identity", "pid", "process", "program_id")
 
 
-def sentinels(root: str) -> dict[str, str]:
-    """Returns the paths of all sentinels, by the names of their runs."""
+def crash_markers(root: str) -> dict[str, str]:
+    """Returns the paths of all crash markers, by the names of their runs."""
     folders = [os.path.join(root, "store", identity) for identity in identity_names(root)]
-    return {name_of(path): path for folder in folders for path in sentinel.files(folder)}
+    return {name_of(path): path for folder in folders for path in crash_marker.files(folder)}
 
 
 def name_of(path: str) -> str:
-    """Returns the name of a sentinel's run, the last three parts of its own."""
+    """Returns the name of a crash marker's run, the last three parts of its own."""
     return "-".join(path.rpartition("/")[2].removesuffix(file_kinds.LIVE).split("-")[-3:])
 
 
 def of_header(header: format.FileHeader) -> dict[str, Any]:
-    """Returns what the header of a run's file, or of its sentinel, says of the run."""
+    """Returns what the header of a run's file, or of its crash marker, says of the run."""
     known = header.process if header.process[3] else None
     identity = header.identity_digest.hex()
     return {"identity": identity, "program_id": header.program, "pid": header.process[1], "process": known}
 
 
-def read_sentinel(path: str) -> dict[str, Any]:
-    """Returns the values of the run that a sentinel counts, and whether its process is ``alive``. Raises OSError, and
-    ValueError if it counts none."""
-    alive = sentinel.is_alive(path)
+def read_marker(path: str) -> dict[str, Any]:
+    """Returns the values of the run that a crash marker counts, and whether its process is ``alive``. Raises OSError,
+    and ValueError if it counts none."""
+    alive = crash_marker.is_alive(path)
     data = read_small(path, MAX_BYTES)
     header, outcome = format.read_file_header(data)
     if header is None:
         raise ValueError(outcome)
-    values = flat.loads(data[sentinel.RUN_OFFSET :].partition(b"\0")[0].decode("utf-8", "replace"))
+    values = flat.loads(data[crash_marker.RUN_OFFSET :].partition(b"\0")[0].decode("utf-8", "replace"))
     try:
         offset, groups, distance = (int(number) for number in values.pop("layout").split())
         names, kinds = values.pop("counted").split(), values.pop("counted_kinds").split(";")
@@ -86,10 +86,10 @@ def read_sentinel(path: str) -> dict[str, Any]:
 
 
 def _take_out(path: str) -> None:
-    """Takes the run out of a dead process's sentinel, which may have to stay for its marks. Raises OSError."""
+    """Takes the run out of a dead process's crash marker, which may have to stay for its marks. Raises OSError."""
     fd = paths.open_in_store(path, os.O_WRONLY)
     try:
-        os.pwrite(fd, b"\0", sentinel.RUN_OFFSET)
+        os.pwrite(fd, b"\0", crash_marker.RUN_OFFSET)
     finally:
         os.close(fd)
 
@@ -151,24 +151,24 @@ def _load(root: str, name: str) -> dict[str, Any]:
 
 
 def read(root: str, name: str, path: str | None = None) -> dict[str, Any]:
-    """Returns the values of a run, with ``alive`` if that is known of its process. ``path``: that of its sentinel, if
-    ``sentinels`` found one just now. Raises OSError, and ValueError if no values can be read."""
+    """Returns the values of a run, with ``alive`` if that is known of its process. ``path``: that of its crash marker,
+    if ``crash markers`` found one just now. Raises OSError, and ValueError if no values can be read."""
     try:
         values = _load(root, name)
     except FileNotFoundError:
         if path is None:
             raise
-        return read_sentinel(path)
+        return read_marker(path)
     if values.get("ended") or values.get("died"):
         return values
     if path is None:
-        return {"alive": False, **values} if values.get("sentinel") else values
+        return {"alive": False, **values} if values.get("crash_marker") else values
     try:
-        counted = read_sentinel(path)
+        counted = read_marker(path)
     except FileNotFoundError:
         return {"alive": False, **_load(root, name)}  # it may have ended since
     except ValueError:
-        return {"alive": sentinel.is_alive(path), **values}
+        return {"alive": crash_marker.is_alive(path), **values}
     except OSError:
         return values
     timeline.merge(counted, values)
@@ -176,11 +176,11 @@ def read(root: str, name: str, path: str | None = None) -> dict[str, Any]:
 
 
 def keep_dead(root: str, path: str) -> None:
-    """Adds what the sentinel at ``path`` counted to the file of its run, because the process died. A run that cannot be
-    read or written is lost."""
+    """Adds what the crash marker at ``path`` counted to the file of its run, because the process died. A run that
+    cannot be read or written is lost."""
     file = timeline.path_of(root, name_of(path))
     try:
-        values = read_sentinel(path)
+        values = read_marker(path)
         if values["alive"]:
             return
         told = {key: value for key, value in values.items() if key not in DERIVED} | {"died": True}
@@ -199,9 +199,9 @@ def keep_dead(root: str, path: str) -> None:
 
 
 def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
-    """Returns the files of these runs; None for all. Makes the files of dead processes' runs that only sentinels
+    """Returns the files of these runs; None for all. Makes the files of dead processes' runs that only crash markers
     count."""
-    for path in sentinels(root).values():
+    for path in crash_markers(root).values():
         keep_dead(root, path)
     return [timeline.path_of(root, name) for name in _names(root) if names is None or name in names]
 
@@ -213,7 +213,7 @@ def read_all(root: str) -> Iterator[dict[str, Any]]:
 
 def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name and values of every run that can be read, oldest first."""
-    live = sentinels(root)  # first: a process that ends meanwhile writes its file before the sentinel goes
+    live = crash_markers(root)  # first: a process that ends meanwhile writes its file before the crash marker goes
     for name in sorted({*_names(root), *live}, key=_unique):
         try:
             yield name, read(root, name, live.get(name))

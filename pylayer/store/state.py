@@ -5,7 +5,7 @@ the object that makes it, so pipelines are described down to their shaders' code
 one pipeline and how long its compile held the program up. ``pylayer rebuild`` creates the pipelines again on another
 driver (shim/replay). docs/internals/format.md has every byte.
 
-The records are in journals and packs as those of pipelines are, in the root's folder ``state``, and are folded,
+The records are in journals and packs as those of pipelines are, in the root's folder ``state``, and are compacted,
 verified, repaired, exported and imported with them.
 """
 
@@ -20,7 +20,7 @@ from ..common.files import AHEAD_SECONDS
 from ..common.identity import NO_IDENTITY
 from . import format
 from .bounds import DOWN_TO
-from .fold import Fold
+from .compaction import Compaction
 from .folder import MOST_RUNS as MOST_RUNS
 from .folder import Folder, folders
 from .folder import read_unrecorded as read_unrecorded
@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Generator, Iterable, Iterator
 
-    from .holdings import Shelf
+    from .holdings import Partition
     from .reader import Part, Record
 
 #: Magic, version, kind, flags, sizes of the image, numbers of pointers and handles, VK_HEADER_VERSION.
@@ -156,7 +156,7 @@ def in_packs(of: Folder, program: int) -> set[int]:
             header, _ = reader.header(of.identity.digest)
             table = reader.record_at(header.table) if header is not None and header.table else None
         except OSError:
-            continue  # folded meanwhile
+            continue  # compacted meanwhile
         if table is not None and table[0].magic == format.TABLE:
             found.update(fingerprints_of(table[1])[::2])  # each is followed by the record's offset
     return found - {0}
@@ -174,12 +174,12 @@ def writer(root: str, program: int, application: str) -> Journal:
     return Journal(Folder(root, NO_IDENTITY), program, application)
 
 
-def lacking(shelves: Iterable[Shelf], state: State) -> set[int]:
+def lacking(partitions: Iterable[Partition], state: State) -> set[int]:
     """Returns the fingerprints of a program's stored pipelines that are not among the recorded ones."""
     stored: set[int] = set()
-    for shelf in shelves:
-        if state.program in shelf.holdings:
-            stored |= shelf.holdings[state.program].fingerprints
+    for partition in partitions:
+        if state.program in partition.holdings:
+            stored |= partition.holdings[state.program].fingerprints
     return stored - {created.fingerprint for created in state.created.values()}
 
 
@@ -191,7 +191,7 @@ def programs(root: str) -> dict[int, str]:
             try:
                 header, _ = Reader(path).header()
             except OSError:
-                continue  # folded meanwhile
+                continue  # compacted meanwhile
             found[program] = found.get(program) or (header.application if header is not None else "")
     return found
 
@@ -234,7 +234,7 @@ class State:
                         self._take(reader, part, record)
                     yield
             except FileNotFoundError:
-                continue  # folded meanwhile
+                continue  # compacted meanwhile
             except OSError as error:
                 self.damage.append(format.Damage.unreadable(path, error))
 
@@ -303,8 +303,8 @@ class State:
         self.failed.setdefault(pipeline, {})[identity] = why
 
     def evicting(self, room: int) -> Generator[None, None, Callable[[Record], bool]]:
-        """Returns, in steps, which records a fold leaves out so that the rest fits into so many bytes: those of the
-        pipelines that were used longest ago, and of these the ones that were waited for least. Raises OSError."""
+        """Returns, in steps, which records a compaction leaves out so that the rest fits into so many bytes: those of
+        the pipelines that were used longest ago, and of these the ones that were waited for least. Raises OSError."""
         kept: set[object] = set()
         have: set[bytes] = set()
         for created in sorted(self.created.values(), key=lambda created: (-created.last_use, -created.stall_ns)):
@@ -350,7 +350,7 @@ def _note_recorded_uses(state: State, root: str) -> Iterator[None]:
     """Notes when runs last used the program's pipelines, with whatever driver."""
     uses = Uses()
     for folder in folders(root):
-        for path in folder.files(state.program, file_kinds.FOLDED):
+        for path in folder.files(state.program, file_kinds.COMPACTED):
             for part in parts_of(path, folder.identity.digest, []):
                 for record in part.records:
                     if record.magic == format.USED:
@@ -369,6 +369,6 @@ def evict(root: str, limit: int) -> Iterator[None]:
                 yield from state.reading()
                 yield from _note_recorded_uses(state, root)
                 drop = yield from state.evicting(int(limit * DOWN_TO))
-                yield from Fold(place, program, everything=True, drop=drop).steps()
+                yield from Compaction(place, program, everything=True, drop=drop).steps()
         except OSError:
-            continue  # folded meanwhile, or the disk is full
+            continue  # compacted meanwhile, or the disk is full

@@ -25,17 +25,17 @@ EVERY = "all programs"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..common.identity import Identity
+    from .block_list import BlockList as BlockList
+    from .block_list import BlockText as BlockText
     from .format import Damage as Damage
     from .holdings import Holding as Holding
     from .holdings import Learn
-    from .holdings import Shelf as Shelf
+    from .holdings import Partition as Partition
     from .portable import Export as Export
     from .portable import Import as Import
     from .portable import Moved as Moved
     from .timeline import Event as Event
     from .timeline import Timeline as Timeline
-    from .verdicts import Verdicts as Verdicts
-    from .verdicts import VerdictText as VerdictText
     from .verification import TakesIdentity
 
 
@@ -65,7 +65,7 @@ class Store:
 
         return tree_bytes(os.path.join(self.root, *folders))
 
-    def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
+    def partitions(self, takes: TakesIdentity, learn: Learn) -> list[Partition]:
         """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
         program that a file names."""
         from .holdings import survey
@@ -107,26 +107,26 @@ class Store:
 
         return Import(path, recipient, flags=REBUILT if rebuilt else 0)
 
-    # ---- what is set aside -------------------------------------------------------------------------------
+    # ---- what is blocked -------------------------------------------------------------------------------
 
-    def verdicts(self) -> list[VerdictText]:
+    def block_list(self) -> list[BlockText]:
         """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
         follows from a death that no later start of the layer has found is missing."""
-        from . import verdict_files, verdicts
+        from . import block_files, block_list
         from .folder import folders
 
         found = []
         for folder in folders(self.root):
-            for program, known in verdict_files.read_all(folder).items():
+            for program, known in block_files.read_all(folder).items():
                 word = (known.application or f"program {program:016x}") if program else EVERY
-                found += verdicts.tell(folder.identity, program, word, known)
+                found += block_list.tell(folder.identity, program, word, known)
         return found
 
-    def forget(self, verdicts: list[VerdictText]) -> None:
+    def forget(self, block_list: list[BlockText]) -> None:
         """Ends these verdicts, and all others about the same programs and drivers. What cannot be deleted stays."""
-        from . import verdict_files
+        from . import block_files
         from .folder import folders
 
         for folder in folders(self.root):
-            for program in {one.program_id for one in verdicts if one.identity == folder.identity.name}:
-                verdict_files.forget(folder, int(program, 16))
+            for program in {one.program_id for one in block_list if one.identity == folder.identity.name}:
+                block_files.forget(folder, int(program, 16))

@@ -59,7 +59,7 @@ class Event(Value):
     count     another counter in an interval. value: its increase. text: its name
     cache     initial data of vkCreatePipelineCache. number: of the cache. value: bytes. text: why
     load      stored pipelines were read and merged in an interval. number: records. value: bytes
-    device    from plan to existence. outcome: the carrier. text: why
+    device    from plan to existence. outcome: the mode. text: why
     shader    of a pipeline, for each of its first eight stages, after its event. value: hash of its code, 0 unknown.
               text: the program's name of the module
     name      that the program gave the pipeline; the last one counts. text: the name

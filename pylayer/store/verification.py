@@ -42,7 +42,8 @@ class Verification(checking.Checked):
 
     def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:
         """Verifies the files of the programs that ``takes`` selects, or with None all files of an identity. This
-        includes files that appear meanwhile, such as those that a fold writes. Yields the number of bytes read."""
+        includes files that appear meanwhile, such as those that a compaction writes. Yields the number of bytes
+        read."""
         for name in identity_names(self.root):
             if not takes_identity(name):
                 continue
@@ -84,7 +85,7 @@ class Verification(checking.Checked):
             for _ in checking.check_file(file.path, file.kind.magic, identity, self, file.program):
                 yield 0
         except FileNotFoundError:
-            return  # folded meanwhile
+            return  # compacted meanwhile
         except OSError as error:
             self.damage.append(Damage.unreadable(file.path, error))
         yield self.file_bytes - before

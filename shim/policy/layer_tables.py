@@ -88,14 +88,14 @@ def run_names_header() -> str:
 
 
 def driver_variables() -> dict[str, list[str]]:
-    """CHANGING and HARMLESS of pylayer/store/verdicts.py."""
-    source = Path("pylayer/store/verdicts.py").read_text()
+    """CHANGING and HARMLESS of pylayer/store/block_list.py."""
+    source = Path("pylayer/store/block_list.py").read_text()
     found = {name: re.search(rf"^{name} = \((.+?)\)", source, re.M | re.S) for name in ("CHANGING", "HARMLESS")}
     return {name: re.findall(r'"([^"]+)"', match[1]) for name, match in found.items() if match}
 
 
 def driver_variables_header() -> str:
-    """What shim/layer/crash/sentinel_file.c includes."""
+    """What shim/layer/crash/marker_file.c includes."""
     lines = ["/* Written by shim/policy/layer_tables.py. */"]
     for name, names in driver_variables().items():
         lines.append(f"static const char *const {name.lower()}_variables[] = {{")

@@ -30,7 +30,7 @@ from rich.table import Table
 from stores import copy
 from world import LAYER_NAME, World
 
-CARRIERS = ("cells", "binaries")
+MODES = ("cells", "binaries")
 VALUES = ("keep", "replace")
 
 
@@ -94,7 +94,7 @@ class Binaries:
         shutil.rmtree(self.world.store, ignore_errors=True)
 
     def filled_store(self, name: str, **settings: str) -> Path:
-        """A store that a run has left, aside: programs fold what they find, so each round begins with a copy."""
+        """A store that a run has left, aside: programs compact what they find, so each round begins with a copy."""
         self.fresh_store()
         self.plain(**settings)
         copy(self.world.store, self.directory / name)
@@ -109,14 +109,14 @@ class Binaries:
         ]
         archive = self.directory / "archive"
         self.run("--archive", archive, layered=False)
-        store = self.filled_store("binaries-hit", carrier="binaries")
+        store = self.filled_store("binaries-hit", mode="binaries")
         filled = self.directory / "filled-disk"
         self.plain(layered=False, disk=filled)
         for _ in range(rounds):
             for figure, disk in zip(columns, (filled, None), strict=True):
                 floor = self.floor(archive, disk)
                 copy(store, self.world.store)
-                under, result = self.plain(carrier="binaries", disk=disk)
+                under, result = self.plain(mode="binaries", disk=disk)
                 self.expect(figure.name, "hits", result["counters"]["binary_hits"], self.count)
                 figure.add(floor, under)
         return Row(*columns)
@@ -129,7 +129,7 @@ class Binaries:
             for figure, installed in zip(columns, (True, False), strict=True):
                 alone, _ = self.plain(layered=False, disk=self.fresh_disk() if installed else None)
                 self.fresh_store()
-                under, result = self.plain(carrier="binaries", disk=self.fresh_disk() if installed else None)
+                under, result = self.plain(mode="binaries", disk=self.fresh_disk() if installed else None)
                 self.expect(figure.name, "compiled", result["counters"]["compiled"], self.count)
                 figure.add(alone, under)
         return Row(*columns)
@@ -168,8 +168,8 @@ class Binaries:
     def driver_cache(self, rounds: int) -> list[dict[str, Any]]:
         """Cold, then with store and driver cache warm, and with the store over a driver cache that is empty."""
         ways: list[tuple[str, dict[str, str] | None]] = [("the driver alone", None)]
-        for carrier, value in itertools.product(CARRIERS, VALUES):
-            ways.append((f"{carrier}, {value}", {"carrier": carrier, "driver_cache": value}))
+        for mode, value in itertools.product(MODES, VALUES):
+            ways.append((f"{mode}, {value}", {"mode": mode, "driver_cache": value}))
         stores = {
             name: self.filled_store(f"store {name}", **settings) for name, settings in ways if settings is not None
         }

@@ -32,7 +32,7 @@ class Way(NamedTuple):
 
     name: str
     cache: str
-    carrier: str = ""  # "": without the layer
+    mode: str = ""  # "": without the layer
     stored: bool = False  # the layer's store has them
 
     @property
@@ -63,12 +63,12 @@ class Bench:
     def world(self, way: Way) -> World:
         """Returns the home of such programs. Each way has one, because the layer learns whether a program has a cache
         file, and what the policy file says."""
-        name = f"{way.carrier or 'alone'}-{way.cache}"
+        name = f"{way.mode or 'alone'}-{way.cache}"
         if name not in self.worlds:
             (self.directory / name).mkdir()
             world = World(self.directory / name, "here" if self.here else "radv")
             world.environment |= {"PYLAYER_LOG": "error", "__GL_SHADER_DISK_CACHE": "0"}
-            world.configure(carrier=way.carrier or "off")
+            world.configure(mode=way.mode or "off")
             self.worlds[name] = world
         return self.worlds[name]
 
@@ -87,7 +87,7 @@ class Bench:
             cache,
         ]
         command += ["--cache-save", file] if save or way.cache == "FILE" else []
-        process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.carrier else None)
+        process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.mode else None)
         result: dict[str, Any] = json.loads(process.stdout)
         return result
 

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from figures import Figure, Row, show
 from rich.console import Console
-from stores import cells_of, copy, fold, folder_of, write
+from stores import cells_of, compaction, copy, folder_of, write
 from world import World
 
 #: Pipelines of which the stores are made.
@@ -54,7 +54,7 @@ def main() -> None:
             journals, packs = (directory / f"{size}-{form}" for form in ("journals", "packs"))
             write(journals, real, cells, size)
             copy(journals, packs)
-            fold(folder_of(packs))
+            compaction(folder_of(packs))
             for store in (journals, packs):
                 rows += measure(world, store, store.name.replace("-", " records, "), blob, options.rounds)
     show(Console(width=None if sys.stdout.isatty() else 140), rows)

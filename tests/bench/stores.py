@@ -15,7 +15,7 @@ from pathlib import Path
 import xxhash
 
 from pylayer.store import format
-from pylayer.store.fold import Fold
+from pylayer.store.compaction import Compaction
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.format import Damage
 from pylayer.store.journal import CLOSED, Journal
@@ -88,10 +88,10 @@ def write(root: Path, real: Folder, cells: list[Cell], count: int) -> None:
     journal.close()
 
 
-def fold(folder: Folder) -> None:
+def compaction(folder: Folder) -> None:
     """Everything into packs, as `pylayer trim` does."""
     for program in folder.programs():
-        work = Fold(folder, program, everything=True)
+        work = Compaction(folder, program, everything=True)
         for _ in work.steps():
             pass
         assert work.result.claimed and not work.result.damage

@@ -20,12 +20,12 @@ from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity
 from pylayer.store import format
+from pylayer.store.block_list import DAY, DECIDED, RECORD, Block
 from pylayer.store.cache_history import Known
-from pylayer.store.fold import Fold
+from pylayer.store.compaction import Compaction
 from pylayer.store.folder import Folder
 from pylayer.store.format import number_of
 from pylayer.store.recency import used_parts
-from pylayer.store.verdicts import DAY, DECIDED, RECORD, Verdict
 from pylayer.values import DeviceFacts
 
 GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")
@@ -67,7 +67,7 @@ def verdict(type: int = RECORD, subject: int = 11, **changes: int) -> bytes:
     """Returns a record with a verdict that was just decided."""
     now = time.time_ns()
     values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
-    return record(Verdict(type=type, subject=subject, **{**values, **changes}).pack(), format.VERDICTS)
+    return record(Block(type=type, subject=subject, **{**values, **changes}).pack(), format.VERDICTS)
 
 
 def used(fingerprints: list[int], when: int = NOW) -> bytes:
@@ -99,16 +99,16 @@ class Store:
         parts = Known(xxhash.xxh3_128_digest(data), len(data), NOW, 0).parts()
         return self.file(".attest", program, b"".join(parts))
 
-    def suspects(self, program: tuple[str, str], *digests: bytes) -> Path:
+    def blocked(self, program: tuple[str, str], *digests: bytes) -> Path:
         """Sets records aside for a program."""
         return self.file(".verdict", program, *(verdict(subject=number_of(digest)) for digest in digests))
 
     def pack(self) -> None:
-        """Folds everything into one pack for each program."""
+        """Compacts everything into one pack for each program."""
         for program in self.folder.programs():
-            fold = Fold(self.folder, program, everything=True, drop=lambda planned: False)
-            list(fold.steps())
-            assert fold.result.written and not fold.result.damage
+            compaction = Compaction(self.folder, program, everything=True, drop=lambda planned: False)
+            list(compaction.steps())
+            assert compaction.result.written and not compaction.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""

@@ -44,18 +44,18 @@ def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
 
 @ON_RADV
 def test_radv(user: User) -> None:
-    """On RADV everything is fine: a program's second run finds its pipeline. Identity and carrier are those of other
+    """On RADV everything is fine: a program's second run finds its pipeline. Identity and mode are those of other
     programs."""
     checks, devices = doctor(user)
     # In a container without a lasting store, doctor warns: tests/cli/test_containers.py.
     assert {check["status"] for name, check in checks.items() if name != "container"} == {"ok"}
     (device,) = devices
     assert device["status"] == "ok" and device["driver"] == "radv"
-    assert device["carrier"] == "cells" and "pipelineCreationCacheControl" in device["reason"]
+    assert device["mode"] == "cells" and "pipelineCreationCacheControl" in device["reason"]
     assert "its second run found it in the store" in device["tried"]
     user.demo(4)
     (run,) = read_all(str(user.store))
-    assert (device["identity"], device["name"], device["carrier"]) == (run["identity"], run["device"], run["carrier"])
+    assert (device["identity"], device["name"], device["mode"]) == (run["identity"], run["device"], run["mode"])
 
 
 def test_lavapipe(lavapipe_user: User) -> None:
@@ -63,7 +63,7 @@ def test_lavapipe(lavapipe_user: User) -> None:
     checks, devices = doctor(lavapipe_user)
     assert checks["layer"]["status"] == "ok" and checks["devices"]["status"] == "warning"
     (device,) = devices
-    assert device["carrier"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
+    assert device["mode"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
     assert device["status"] == "warning" and "nothing is stored" in device["tried"]
     text = lavapipe_user.pylayer("doctor").stdout
     assert text.endswith("nothing to do: no device has pipelines to store.\n") and "works" not in text
@@ -161,7 +161,7 @@ def test_damaged_package(user: User, tmp_path: Path, change: Callable[[Path], ob
 @pytest.mark.parametrize(
     ("text", "variables", "check", "says"),
     [
-        ("settings:\n  carrier: cell\n", {}, "policy", ("policy.yaml, line 2", "defaults")),
+        ("settings:\n  mode: cell\n", {}, "policy", ("policy.yaml, line 2", "defaults")),
         ("", {"PYLAYER_CONFIG": "/nonexistent.yaml"}, "policy", ("PYLAYER_CONFIG",)),
         ("policy: nowhere:Nothing\n", {}, "layer", ("nowhere",)),
         ("policy: mine:Mine\n", {}, "policy", ("SyntaxError",)),
@@ -192,12 +192,12 @@ def test_layer_disabled(user: User) -> None:
 
 @ON_RADV
 def test_policy_file_decides(user: User) -> None:
-    """The user's policy file decides the carrier that doctor shows for the device."""
+    """The user's policy file decides the mode that doctor shows for the device."""
     policy = user.policy_file
-    policy.write_text('rules: [{match: {vendor: 0x1002}, set: {carrier: "off"}}]\n')
+    policy.write_text('rules: [{match: {vendor: 0x1002}, set: {mode: "off"}}]\n')
     checks, (device,) = doctor(user)
     assert str(policy) in checks["policy"]["found"]
-    assert device["carrier"] == "off" and "policy file" in device["reason"]
+    assert device["mode"] == "off" and "policy file" in device["reason"]
 
 
 def test_store_unusable(user: User) -> None:

@@ -20,7 +20,7 @@ from unit.things import program_id
 from world import ROOT
 
 from pylayer.store import state
-from pylayer.store.verdicts import TABLE
+from pylayer.store.block_list import TABLE
 
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
@@ -99,9 +99,9 @@ def full(user: User) -> User:
     missing = state.Created(state.CREATED.pack(b"p" * 16, b"d" * 16, b"i" * 16, 99), 1, 1)
     state.writer(str(user.store), program_id(*GAME), "game").append(state.created_parts(missing))
     user.policy_file.write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
-    (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
+    (user.directory / "wrong.yaml").write_text("settings:\n  mde: cells\n")
     (user.directory / "rules.yaml").write_text(
-        "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: observe}\n"
+        "settings: {mode: cells}\nrules:\n  - match: {executable: game}\n    set: {mode: observe}\n"
     )
     return user
 

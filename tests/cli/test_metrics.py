@@ -45,7 +45,7 @@ def test_real_program(user: User) -> None:
     assert sum(found["pylayer_pipeline_compiles_total"].values()) == 12
     assert found["pylayer_stored_records_total"] == found["pylayer_loaded_records_total"] == {(): 12}
     ((info, one),) = found["pylayer_program_info"].items()
-    assert one == 1 and dict(info)["executable"] == "pipelines" and dict(info)["carrier"] == "cells"
+    assert one == 1 and dict(info)["executable"] == "pipelines" and dict(info)["mode"] == "cells"
     (size,) = found["pylayer_store_bytes"].values()
     assert size == user.json("ls")["store_bytes"]
     assert found["pylayer_store_limit_bytes"] == {(): 4096 << 20}

@@ -29,11 +29,11 @@ def file(user: User) -> Path:
 
 def test_each_error_is_a_line(user: User, file: Path) -> None:
     """Each error is one line, which begins with a place that editors can follow."""
-    file.write_text("settings:\n  carier: off\n  record_state: yes   # really\nshare:\n    some\n")
+    file.write_text("settings:\n  mde: off\n  record_state: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
     first, *others = done.stdout.splitlines()
-    assert first.startswith(f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier? allowed: ")
+    assert first.startswith(f"{file}:2:3: unknown key 'mde' in settings; did you mean mode? allowed: ")
     assert others == [
         f"{file}:3:17: settings.record_state is 'yes'; allowed: true or false",
         f"{file}:5:5: share is 'some'; allowed: program, all",
@@ -46,9 +46,9 @@ def test_each_error_is_a_line(user: User, file: Path) -> None:
     [
         ("a: [1\n", 2, 1, "not YAML"),
         ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' appears twice"),
-        ("settings:\n\tcarrier: off\n", 2, 1, "not YAML"),
+        ("settings:\n\tmode: off\n", 2, 1, "not YAML"),
         ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
-        ("carrier: off\n", 1, 1, "unknown key 'carrier' in the file; it belongs in settings"),
+        ("mode: off\n", 1, 1, "unknown key 'mode' in the file; it belongs in settings"),
         ("settings: {share: all}\n", 1, 12, "it is a top-level key"),
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("settings: {queue_mib: 8}\n", 1, 12, "unknown key 'queue_mib' in settings; allowed: "),
@@ -79,7 +79,7 @@ def test_valid_files(user: User, file: Path) -> None:
     done = user.pylayer("policy", "check")
     assert (done.returncode, done.stdout) == (0, f"{file} is valid, over the preset players.\n")
     other = user.directory / "other.yaml"
-    other.write_text("settings: {carrier: off}\n")
+    other.write_text("settings: {mode: off}\n")
     assert user.pylayer("policy", "check", "other.yaml").stdout == "other.yaml is valid.\n"
 
 
@@ -145,7 +145,7 @@ def test_run_with_a_preset(user: User) -> None:
     """`run --preset` starts a program under the preset. An unknown preset, or a preset together with a policy file, is
     wrong use."""
     done = user.pylayer("run", "--preset", "engine-developers", "--log", "info", "--", DEMO, "--count", 4)
-    assert done.returncode == 0 and ": carrier observe for pipelines" in done.stderr
+    assert done.returncode == 0 and ": mode observe for pipelines" in done.stderr
     done = user.pylayer("run", "--preset", "gamers", "--", "true")
     assert done.returncode == 2 and "engine-developers, fleets, hardening, players" in done.stderr
     done = user.pylayer("run", "--preset", "players", "--policy", "x.yaml", "--", "true")
@@ -158,13 +158,13 @@ POLICY = """\
 preset: players
 share: program
 settings:
-  carrier: cells
+  mode: cells
   record_state: false
 rules:
 - match: {executable: "blend*", vendor: 0x1002}
-  set: {carrier: observe, driver_cache: replace}
+  set: {mode: observe, driver_cache: replace}
 - match: {engine: "Unreal*"}
-  set: {carrier: "off"}
+  set: {mode: "off"}
 - match: {device: "*RADV*"}
   set: {driver_cache: keep}
 """
@@ -183,7 +183,7 @@ def test_origins(user: User, file: Path) -> None:
         (3, 11, True, []),
     ]
     settings = device["settings"]
-    assert settings["carrier"] == {"value": "observe", "source": str(file), "line": 7, "rule": 1}
+    assert settings["mode"] == {"value": "observe", "source": str(file), "line": 7, "rule": 1}
     assert settings["driver_cache"] == {"value": "keep", "source": str(file), "line": 11, "rule": 3}
     assert settings["record_state"] == {"value": False, "source": str(file), "line": 5, "rule": 0}
     assert settings["application_caches"] == {"value": "attest", "source": "default", "line": 0, "rule": 0}
@@ -194,18 +194,16 @@ def test_origins(user: User, file: Path) -> None:
     )
     in_force = settings_for(config.read(str(file)), program, facts)
     assert {key: value["value"] for key, value in settings.items()} == in_force
-    assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy file"
+    assert device["plan"]["mode"] == "observe" and device["reason"] == "chosen by the policy file"
     text = user.pylayer("policy", "explain", "blender").stdout
-    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "Carrier observe: chosen by"):
+    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "Mode observe: chosen by"):
         assert words in " ".join(text.split())
 
 
 def test_skipped_programs(user: User, file: Path) -> None:
     """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
-    assert (
-        "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
-    )
+    assert "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Mode" not in text
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]
@@ -219,13 +217,13 @@ def test_devices(user: User) -> None:
     assert (device["device"]["driver_name"], device["program"]["executable"]) == ("radv", "Game")
     nowhere = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     (device,) = user.json("policy", "explain", "Game", **nowhere)["devices"]
-    assert device["plan"]["carrier"] == "cells" and "assumed" in device["device_note"]
+    assert device["plan"]["mode"] == "cells" and "assumed" in device["device_note"]
 
 
 def test_other_files_are_explained(user: User) -> None:
     """explain accepts a file other than the one in force, such as a preset. An invalid one is an error."""
     done = user.pylayer("policy", "explain", PYLAYER_CONFIG=config.preset_path("hardening"))
-    assert "Carrier off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
+    assert "Mode off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
     assert "record_state        true  (default)" in user.pylayer("policy", "explain").stdout
     bad = user.directory / "bad.yaml"
     bad.write_text("shared: all\n")
@@ -241,12 +239,12 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     source += "    def plan_device(self, program, facts, settings):\n"
     (file.parent / "mine.py").write_text(
         f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.carrier = 3\n        return plan\n"
+        "        plan.mode = 3\n        return plan\n"
     )
     file.write_text("policy: mine:Mine\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
-    assert device["plan"]["carrier"] == "observe" and device["reason"] == "chosen by the policy class"
-    assert "Carrier observe: chosen by the policy class" in user.pylayer("policy", "explain", "x").stdout
+    assert device["plan"]["mode"] == "observe" and device["reason"] == "chosen by the policy class"
+    assert "Mode observe: chosen by the policy class" in user.pylayer("policy", "explain", "x").stdout
     (file.parent / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]
@@ -258,7 +256,7 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("plan.carrier //= 0", "plan_device of the policy class failed: ZeroDivisionError: "),
+        ("plan.mode //= 0", "plan_device of the policy class failed: ZeroDivisionError: "),
         ("plan = None", "plan_device of the policy class failed: TypeError: plan_device returned no Plan"),
         ("print('{}'); this is no Python", "mine:Mine cannot be used: SyntaxError: invalid syntax"),
     ],

@@ -112,7 +112,7 @@ def test_same_bytes(player: User) -> None:
     """What is rebuilt for the driver that it was recorded on is what the program stored, byte for byte."""
 
     def digests() -> set[int]:
-        paths = [path for path in player.store.glob("store/*/*") if path.suffix in file_kinds.FOLDED]
+        paths = [path for path in player.store.glob("store/*/*") if path.suffix in file_kinds.COMPACTED]
         parts = (part for path in paths for part in parts_of(str(path), bytes.fromhex(path.parent.name), []))
         return {number for part in parts for record in part.records for _, number in record.cells}
 
@@ -204,7 +204,7 @@ class Mine(Policy):
 """
 
 
-@pytest.mark.parametrize("policy", ['settings: {carrier: "off"}', "settings: {store: read-only}", "policy: mine:Mine"])
+@pytest.mark.parametrize("policy", ['settings: {mode: "off"}', "settings: {store: read-only}", "policy: mine:Mine"])
 def test_nothing_is_stored(updater: User, policy: str) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
     updater.policy_file.write_text(f"{policy}\n")
@@ -350,7 +350,7 @@ def test_hostile_objects() -> None:
 
 
 def test_forgotten_and_cleared(updater: User) -> None:
-    """rm removes a program's state. trim folds it, verify reads it, ls counts it, and no export has it."""
+    """rm removes a program's state. trim compacts it, verify reads it, ls counts it, and no export has it."""
     assert updater.pylayer("ls", "--verify").returncode == 0
     (path,) = updater.store.glob("state/*")
     assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
@@ -361,7 +361,7 @@ def test_forgotten_and_cleared(updater: User) -> None:
     path.write_bytes(data)
     assert updater.pylayer("ls", "--verify").returncode == 1
     assert updater.pylayer("trim").returncode == 0 and updater.pylayer("ls", "--verify").returncode == 0
-    (program,) = (shelf["programs"][0]["program_id"] for shelf in updater.json("ls")["identities"])
+    (program,) = (partition["programs"][0]["program_id"] for partition in updater.json("ls")["identities"])
     for words in (("rm", "*recorded*", "--recordings"), ("rm", "*recorded*"), ("rm", "--all")):
         play(updater, "plain")
         record(updater, recorded.pipelines(1, True), [1], int(program, 16))

@@ -195,17 +195,17 @@ def test_untrusted_store(user: User) -> None:
 
 def test_policy(user: User) -> None:
     """--policy gives the program an absolute path, and the layer obeys the file."""
-    (user.directory / "policy.yaml").write_text("settings: {carrier: observe}\n")
+    (user.directory / "policy.yaml").write_text("settings: {mode: observe}\n")
     environment = program_environment(user, "--policy", "policy.yaml")
     assert environment["PYLAYER_CONFIG"] == str(user.directory / "policy.yaml")
     assert user.pylayer("run", "--policy", "policy.yaml", "--", DEMO, "--count", 4).returncode == 0
-    assert [run["carrier"] for run in read_all(str(user.store))] == ["observe"]
+    assert [run["mode"] for run in read_all(str(user.store))] == ["observe"]
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("settings:\n  carrier: cell\n", "line 2"),
+        ("settings:\n  mode: cell\n", "line 2"),
         ("settings:\n  colour: red\n", "colour"),
         ("settings: [", "not YAML"),
         ("a: \0\n", "not YAML"),
@@ -224,7 +224,7 @@ def test_bad_policy(user: User, text: str | None, told: str) -> None:
     assert not (user.directory / "started").exists()
 
 
-@pytest.mark.parametrize("text", ["settings: {carrier: cell}\n", None])
+@pytest.mark.parametrize("text", ["settings: {mode: cell}\n", None])
 def test_policy_in_force_that_cannot_be_used(user: User, text: str | None) -> None:
     """Where the policy file in force cannot be used one line says so, and the program runs with the defaults."""
     policy = user.directory / "policy.yaml"
@@ -239,7 +239,7 @@ def test_policy_in_force_that_cannot_be_used(user: User, text: str | None) -> No
 
 def test_policy_is_parsed_once(user: User) -> None:
     """The parser of YAML takes 13 ms. While the policy file does not change, only the first start needs it."""
-    user.policy_file.write_text("settings: {carrier: cells}\n")
+    user.policy_file.write_text("settings: {mode: cells}\n")
     imported = [user.pylayer("run", "--", "true", PYTHONPROFILEIMPORTTIME="1").stderr for _ in range(2)]
     assert ["| yaml" in text.replace("  ", "") for text in imported] == [True, False]
 

@@ -30,7 +30,7 @@ def test_two_runs(user: User) -> None:
     user.demo(20)
     user.demo(20)
     (program,) = user.json("stats")["programs"]
-    assert program["program"] == "pipelines" and program["carrier"] == "cells"
+    assert program["program"] == "pipelines" and program["mode"] == "cells"
     assert (program["runs"], program["pipelines"], program["hits"], program["compiled"]) == (2, 40, 20, 20)
     assert program["refused_caches"] == 0 and program["refused"] == {}
     waited = sum(program[key] for key in ("fetch_ns", "cache_wait_ns"))

@@ -19,7 +19,7 @@ from cli.user import DEMO, User
 from pylayer import LAYER_NAME
 from pylayer.cli.containers import container
 from pylayer.cli.layer_files import LIBRARY_NAME
-from pylayer.store.verdicts import DAY, LAYER_OFF
+from pylayer.store.block_list import DAY, LAYER_OFF
 
 #: A name that no process of another test has.
 GAME = f"game-{os.getpid()}-{time.monotonic_ns()}"
@@ -65,7 +65,7 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
         assert found["on"] and found["pid"] == process.pid and limits(found) == {}
         assert f"is running (pid {process.pid}, since " in found["answer"]
         (device,) = found["facts"]
-        assert device["name"] == "device" and ": carrier cells" in device["text"]
+        assert device["name"] == "device" and ": mode cells" in device["text"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
 
 def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
     """A program in which the layer is loaded, and which records nothing, is off. The answer says so."""
-    user.policy_file.write_text("settings: {carrier: 'off', application_caches: pass}\n")
+    user.policy_file.write_text("settings: {mode: 'off', application_caches: pass}\n")
     command = user.process(("run", "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
         while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
@@ -110,7 +110,7 @@ def test_last_run(user: User, game: Path) -> None:
     first, device = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
-    assert "carrier cells" in device and "4 compiled" in device
+    assert "mode cells" in device and "4 compiled" in device
 
 
 def test_unknown_program(user: User) -> None:
@@ -144,7 +144,7 @@ def test_off_after_deaths(user: User) -> None:
 def test_limits(user: User) -> None:
     """A broken policy file and a store that cannot be written are listed."""
     write_game(user)
-    user.policy_file.write_text("settings: {carier: cells}\n")
+    user.policy_file.write_text("settings: {mde: cells}\n")
     found = limits(user.json("doctor", GAME))
     assert set(found) == {"policy"} and "; the defaults are in force" in found["policy"]
     text = user.pylayer("doctor", GAME).stdout

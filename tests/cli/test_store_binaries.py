@@ -40,10 +40,10 @@ def indexed(store: Store, program: tuple[str, str]) -> int:
 def test_ls(user: User, store: Store) -> None:
     """Cells and binaries both count as pipelines, and every byte belongs to a row."""
     found = user.json("ls")
-    (shelf,) = found["identities"]
-    rows = {row["program"]: row for row in shelf["programs"]}
+    (partition,) = found["identities"]
+    rows = {row["program"]: row for row in partition["programs"]}
     assert (rows["game (The Game)"]["pipelines"], rows["tool"]["pipelines"]) == (32, 1)
-    assert sum(row["bytes"] for row in shelf["programs"]) + shelf["other_bytes"] == store.sizes()
+    assert sum(row["bytes"] for row in partition["programs"]) + partition["other_bytes"] == store.sizes()
 
 
 # ---- export and import -------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from pylayer.store.claim import Claim
 
 def names(found: dict[str, object]) -> list[str]:
     """Returns the programs that ls lists."""
-    shelves = found["identities"]
-    assert isinstance(shelves, list)
-    return sorted(row["program"] for shelf in shelves for row in shelf["programs"])
+    partitions = found["identities"]
+    assert isinstance(partitions, list)
+    return sorted(row["program"] for partition in partitions for row in partition["programs"])
 
 
 # ---- rm: programs -------------------------------------------------------------------------------
@@ -42,8 +42,8 @@ def test_program(user: User, store: Store) -> None:
     assert f"The store was {human_bytes(before)} and is {human_bytes(store.sizes())}.\n" in done.stdout
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
     assert user.json("ls", "--verify")["fine"]
-    (shelf,) = user.json("ls")["identities"]
-    assert [row["pipelines"] for row in shelf["programs"]] == [30]
+    (partition,) = user.json("ls")["identities"]
+    assert [row["pipelines"] for row in partition["programs"]] == [30]
 
 
 def test_program_under_one_driver(user: User, store: Store) -> None:
@@ -140,8 +140,8 @@ def test_one_name_one_program(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("what", ["pipelines", "recordings"])
 @pytest.mark.parametrize("name", ["tool", "--all"])
-def test_while_another_folds(user: User, store: Store, name: str, what: str) -> None:
-    """A folder that a running process folds is not changed. The command says so with status 1."""
+def test_while_another_compaction(user: User, store: Store, name: str, what: str) -> None:
+    """A folder that a running process compacts is not changed. The command says so with status 1."""
     recorded = state.writer(str(user.store), program_id(*TOOL), "tool")
     recorded.append(state.note_parts("tool"))
     recorded.close()
@@ -150,11 +150,11 @@ def test_while_another_folds(user: User, store: Store, name: str, what: str) -> 
     assert claim.acquire()
     done = user.pylayer("rm", f"--{what}", name, "--yes")
     claim.release()
-    assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
+    assert done.returncode == 1 and "another process is compacting" in done.stdout and store.sizes() == before
     assert state.folder(str(user.store)).programs()
 
 
-def test_journals_folded_while_asking(user: User) -> None:
+def test_journals_compacted_while_asking(user: User) -> None:
     """Records that were in journals when the command asked, and in a pack when the user answered, are removed too."""
     store = Store(user.store)
     store.journal(TOOL, cell(1))
@@ -219,7 +219,7 @@ def test_folder_without_description(user: User, store: Store) -> None:
 # ---- trim ------------------------------------------------------------------------------------------
 
 
-def test_trim_folds(user: User, store: Store) -> None:
+def test_trim_compaction(user: User, store: Store) -> None:
     """trim makes one pack for each program. It loses nothing, and the store does not grow."""
     expected = {program: store.loaded(program) for program in (GAME, TOOL)}
     store.journal(OTHER, *(cell(number) for number in range(10)))
@@ -247,7 +247,7 @@ def test_trim_by_the_policy_file(user: User, store: Store) -> None:
 
 
 def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
-    """A journal whose writer still runs is not folded, whatever the limit. Other records beyond the limit are
+    """A journal whose writer still runs is not compacted, whatever the limit. Other records beyond the limit are
     evicted."""
     journal = store.journal(TOOL, cell(500), alive=True)
     done = user.pylayer("trim", "--max-size", "1K")

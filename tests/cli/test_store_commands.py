@@ -36,8 +36,8 @@ def tree(user: User) -> dict[str, bytes]:
 
 def added_up(found: dict[str, Any]) -> int:
     """Returns the sum of all rows of ``ls --json`` and of the bytes that belong to no program."""
-    rows = [row["bytes"] for shelf in found["identities"] for row in shelf["programs"]]
-    rest = sum(shelf["other_bytes"] for shelf in found["identities"])
+    rows = [row["bytes"] for partition in found["identities"] for row in partition["programs"]]
+    rest = sum(partition["other_bytes"] for partition in found["identities"])
     return sum(rows) + rest
 
 
@@ -49,9 +49,9 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
     (store.path / "left.pack.1.tmp").write_bytes(b"x" * 17)
     found = user.json("ls")
     assert added_up(found) == store.sizes() == found["store_bytes"]
-    for shelf in found["identities"]:
-        folder = user.store / "store" / shelf["identity"]
-        assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    for partition in found["identities"]:
+        folder = user.store / "store" / partition["identity"]
+        assert partition["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
@@ -66,13 +66,13 @@ def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
 
 def test_ls_rows(user: User, store: Store) -> None:
     """A row has the program's pipelines and files."""
-    (shelf,) = user.json("ls")["identities"]
-    rows = {row["program"]: row for row in shelf["programs"]}
+    (partition,) = user.json("ls")["identities"]
+    rows = {row["program"]: row for row in partition["programs"]}
     assert rows["game (The Game)"]["pipelines"] == 40 + 5 and rows["tool"]["pipelines"] == 30
     game = rows["game (The Game)"]
     assert game["files"] == 3
     assert stores.NOW <= game["last_used_s"] <= time.time()
-    assert shelf["fields"] == IDENTITY.fields
+    assert partition["fields"] == IDENTITY.fields
 
 
 def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
@@ -90,8 +90,8 @@ def test_ls_app(user: User, store: Store) -> None:
     or ? it is a pattern, in any case."""
     number = f"{stores.program_id(*TOOL):016x}"
     for name in ("tool", "TO*", number):
-        (shelf,) = user.json("ls", name)["identities"]
-        assert [row["program"] for row in shelf["programs"]] == ["tool"]
+        (partition,) = user.json("ls", name)["identities"]
+        assert [row["program"] for row in partition["programs"]] == ["tool"]
     for name in ("game", "game (The Game)", "*the game*", "g?me"):
         assert user.json("ls", name)["identities"][0]["programs"][0]["program"] == "game (The Game)"
     for name in ("nobody", "The Game", "TOOL", "gam"):
@@ -103,7 +103,7 @@ def test_ls_identity(user: User, store: Store) -> None:
     """--identity selects the drivers with this prefix. What cannot be a prefix is wrong use."""
     Store(user.store, OLD_DRIVER).journal(OTHER, cell(1, identity=OLD_DRIVER))
     found = user.json("ls", "--identity", OLD_DRIVER.name[:8].upper())
-    assert [shelf["identity"] for shelf in found["identities"]] == [OLD_DRIVER.name]
+    assert [partition["identity"] for partition in found["identities"]] == [OLD_DRIVER.name]
     assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
@@ -139,10 +139,10 @@ def test_ls_without_description(user: User, store: Store) -> None:
 def test_ls_one_identity(user: User, store: Store) -> None:
     """The prefix of an identity shows everything of that driver. --json has its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
-    (shelf,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
-    assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
+    (partition,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
+    assert partition["identity"] == IDENTITY.name and len(partition["programs"]) == 2
     text = user.pylayer("ls", IDENTITY.name[:6]).stdout
-    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline_cache_uuid" in shelf["fields"]
+    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline_cache_uuid" in partition["fields"]
 
 
 # ---- all commands ----------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ def test_identity_of_this_machine(user: User, store: Store) -> None:
 
 
 def test_given_to_another_program(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """--for gives everything in the file to one program of the store, whichever program compiled it. A fold does not
-    change that."""
+    """--for gives everything in the file to one program of the store, whichever program compiled it. A compaction does
+    not change that."""
     other = Store(elsewhere.store)
     other.journal(OTHER, cell(0), cell(500))
     done = taken(elsewhere, export, "--for", "other")
@@ -373,8 +373,8 @@ def test_nothing_but_suspects(user: User) -> None:
     """If a process died over everything that a program has stored, no file is written and one line says why."""
     store = Store(user.store)
     store.journal(GAME, *(cell(number) for number in (1, 2)))
-    store.suspects(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
+    store.blocked(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
     done = user.pylayer("export", "x.pylayer", "--app", "game*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records set aside after a crash (pylayer ls)" in done.stderr
+    assert "only 2 records blocked after a crash (pylayer ls)" in done.stderr
     assert list(user.directory.iterdir()) == []

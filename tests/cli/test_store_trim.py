@@ -25,7 +25,7 @@ def aged(store: Store, first: int, count: int, days: int) -> Path:
 
 
 def test_least_recently_used(user: User) -> None:
-    """trim --max-size evicts what was used least recently, also where journals wait to be folded: the uses that they
+    """trim --max-size evicts what was used least recently, also where journals wait to be compacted: the uses that they
     record count."""
     store = Store(user.store)
     for run in range(1, 11):
@@ -72,13 +72,13 @@ def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> tuple[s
 
 
 def test_full_disk(user: User, tmp_path: Path) -> None:
-    """On a disk without a free block trim deletes what is evicted as a whole, and then has the space to fold the rest.
-    What was used last stays."""
+    """On a disk without a free block trim deletes what is evicted as a whole, and then has the space to compact the
+    rest. What was used last stays."""
     store = Store(user.store)
     for run in range(1, 21):
         aged(store, 20 * run, 20, 100 - run)
     trimmed, verified, listed = on_a_full_disk(user, tmp_path, "600k", "200K")
-    assert "Not folded" not in trimmed and "That is more than" not in trimmed
+    assert "Not compacted" not in trimmed and "That is more than" not in trimmed
     assert verified["fine"]
     (program,) = listed["identities"][0]["programs"]
     assert 100 < program["pipelines"] < 200 and program["files"] == 1

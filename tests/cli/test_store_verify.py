@@ -16,7 +16,7 @@ from cli.user import User
 from unit.things import program_id
 
 from pylayer.common.settings import Limits
-from pylayer.store import folder, format, verdicts
+from pylayer.store import block_list, folder, format
 from pylayer.store.claim import Claim
 from pylayer.store.maintenance import maintain
 from pylayer.store.verification import Verification
@@ -189,7 +189,7 @@ def test_repair(user: User, store: Store, change: Change, by: str) -> None:
     Afterwards the store is fine."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
-    # A fold ignores files with the suffix of another kind.
+    # A compaction ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
     if by == "a run":
         mend(store)
@@ -202,7 +202,7 @@ def test_repair(user: User, store: Store, change: Change, by: str) -> None:
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
 
 
-def test_repair_while_another_folds(user: User, store: Store) -> None:
+def test_repair_while_another_compaction(user: User, store: Store) -> None:
     """What cannot be repaired now stays, and is not said to be repaired."""
     path = change_pack(store)
     claim = Claim(store.folder)
@@ -217,12 +217,12 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
 
 
 def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:
-    """What is set aside or switched off is listed with the program's name, its reason and its end. The file verifies,
+    """What is blocked or switched off is listed with the program's name, its reason and its end. The file verifies,
     and `rm --blocks` ends it."""
     records = [stores.verdict(subject=number, found_ns=5) for number in (1, 2)]
-    store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(verdicts.STUB, flags=0))
+    store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(block_list.STUB, flags=0))
     listed = user.pylayer("ls").stdout
-    assert "2 stored records are set aside, because the program died" in listed and "; until 2" in listed
+    assert "2 stored records are blocked, because the program died" in listed and "; until 2" in listed
     assert "this is not decided yet" in listed and "\x1b" not in listed
     found = user.json("ls")["blocks"]
     assert [(one["type"], one["state"]) for one in found] == [("record", "in force"), ("stub", "evidence")]

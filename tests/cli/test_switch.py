@@ -25,7 +25,7 @@ never_skip: []
 #: Policy files by their layout.
 FILES = {
     "empty": "",
-    "without the list": "# mine\npreset: players  # good\n\nsettings: {carrier: cells}",
+    "without the list": "# mine\npreset: players  # good\n\nsettings: {mode: cells}",
     "block list": BLOCK,
     "indented list": "skip:\n    - executable: a\n    - {executable: b}\n# end\n",
     "no list of ours": "never_skip: []\n# skip: []\nsettings: {}\n",
@@ -74,7 +74,7 @@ def test_built_in_rule(user: User) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("settings: {carier: cells}\n", "Correct the file first: pylayer policy check"),
+        ("settings: {mde: cells}\n", "Correct the file first: pylayer policy check"),
         ("never_skip: [{executable: 'g*'}]\n", "never_skip of a policy file includes game and overrides skip"),
         ("skip: []\n", 'add the item {executable: "game"} to its list skip by hand'),
         ("skip: [{executable: a}]  # mine\n", 'add the item {executable: "game"} to its list skip by hand'),

@@ -8,7 +8,7 @@ import pytest
 from cli.test_stats import write_run
 from cli.user import User
 
-CARRIER = "settings: {carrier: observe}\n"
+MODE = "settings: {mode: observe}\n"
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_check(user: User, system: Path, own: Path) -> None:
     """check reads both files, says of each whether it is valid, and compiles them for the next program."""
     system.write_text("preset: fleets\n")
     assert user.pylayer("policy", "check").stdout == f"{system} is valid, over the preset fleets.\n"
-    own.write_text(CARRIER)
+    own.write_text(MODE)
     done = user.pylayer("policy", "check")
     assert done.stdout == f"{system} is valid, over the preset fleets.\n{own} is valid.\n"
     assert len(list(user.store.glob("policy/*.flat"))) == 2
@@ -38,12 +38,12 @@ def test_check(user: User, system: Path, own: Path) -> None:
 
 def test_check_names_the_file_at_fault(user: User, system: Path, own: Path) -> None:
     """Each problem has its file."""
-    system.write_text("settings:\n  carier: cells\n")
-    own.write_text(CARRIER)
+    system.write_text("settings:\n  mde: cells\n")
+    own.write_text(MODE)
     done = user.pylayer("policy", "check")
-    assert done.returncode == 1 and f"{system}:2:3: unknown key 'carier'" in done.stdout
+    assert done.returncode == 1 and f"{system}:2:3: unknown key 'mde'" in done.stdout
     assert "1 problem: the layer uses nothing of this file.\n" in done.stdout and f"{own} is valid.\n" in done.stdout
-    system.write_text(CARRIER)
+    system.write_text(MODE)
     own.write_text("share: everybody\n")
     done = user.pylayer("policy", "check")
     assert f"{own}:1:8: share is" in done.stdout
@@ -53,7 +53,7 @@ def test_check_names_the_file_at_fault(user: User, system: Path, own: Path) -> N
 def test_explain(user: User, system: Path, own: Path) -> None:
     """explain names both files and says of each setting which of them it is from, also with another file than the
     user's."""
-    system.write_text("max_store_mib: 7\nsettings:\n  carrier: observe\n  driver_cache: replace\n")
+    system.write_text("max_store_mib: 7\nsettings:\n  mode: observe\n  driver_cache: replace\n")
     own.write_text("settings:\n  driver_cache: keep\n")
     out = user.pylayer("policy", "explain", "game").stdout
     assert out.startswith(f"Policy: {own}, over {system}\n")
@@ -61,11 +61,11 @@ def test_explain(user: User, system: Path, own: Path) -> None:
         assert line in out, out
     found = user.json("policy", "explain", "game", PYLAYER_CONFIG=str(own))
     assert (found["file"], found["system_file"]) == (str(own), str(system))
-    assert found["devices"][0]["settings"]["carrier"]["source"] == str(system)
+    assert found["devices"][0]["settings"]["mode"]["source"] == str(system)
     own.unlink()
     assert user.pylayer("policy", "explain").stdout.startswith(f"Policy: {system}\n")
-    system.write_text("carrier: 1\n")
-    assert f"{system}, line 1: unknown key 'carrier'" in user.pylayer("policy", "explain").stderr
+    system.write_text("mode: 1\n")
+    assert f"{system}, line 1: unknown key 'mode'" in user.pylayer("policy", "explain").stderr
 
 
 def test_off_and_on(user: User, system: Path, own: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_user_compiles_nothing(user: User, system: Path) -> None:
     assert (total["hits"], total["compiled"]) == (5, 0)
     assert f"PYLAYER_STORE={system} pylayer ls\n" in user.pylayer("ls").stdout
     listed = user.json("ls", PYLAYER_STORE=str(system))["identities"]
-    assert [program["pipelines"] for shelf in listed for program in shelf["programs"]] == [5]
+    assert [program["pipelines"] for partition in listed for program in partition["programs"]] == [5]
     assert user.pylayer("ls", "--verify", PYLAYER_STORE=str(system)).returncode == 0
 
 

@@ -267,12 +267,12 @@ class Difference:
     key: str
     driver: str
     layer: str
-    carrier: str
+    mode: str
     run: str
 
     def __str__(self) -> str:
         return (
-            f"carrier {self.carrier}, {self.run} store, line {self.number}: {self.line}\n"
+            f"mode {self.mode}, {self.run} store, line {self.number}: {self.line}\n"
             f"  {self.key}: {self.driver!r} without the layer, {self.layer!r} with it"
         )
 
@@ -281,7 +281,7 @@ class Difference:
         """The same for what is probably the same bug."""
         name = self.line.split()[0] if self.line else ""
         key = "".join(letter for letter in self.key if not letter.isdigit())
-        return (self.carrier, self.run, name, key, self.driver[:12], self.layer[:12])
+        return (self.mode, self.run, name, key, self.driver[:12], self.layer[:12])
 
 
 def differing(driver: dict[str, str], layer: dict[str, str]) -> list[str]:
@@ -304,13 +304,13 @@ class Comparison:
     rows: Counter[str] = field(default_factory=Counter)
 
     def compare(
-        self, lines: list[str], driver: list[str], layer: list[str], carrier: str, run: str
+        self, lines: list[str], driver: list[str], layer: list[str], mode: str, run: str
     ) -> Iterable[Difference]:
         history = History()
         # The report of the allocation callbacks is a line more.
         calls = [Call(line) for line in [*lines, *["allocator"] * (len(driver) - len(lines))]]
         if len(driver) != len(layer):
-            yield Difference(len(layer), "", "lines", str(len(driver)), str(len(layer)), carrier, run)
+            yield Difference(len(layer), "", "lines", str(len(driver)), str(len(layer)), mode, run)
         for number, (call, before, after) in enumerate(zip(calls, driver, layer, strict=False)):
             old, new = parse(call, before), parse(call, after)
             different = differing(old, new)
@@ -318,10 +318,10 @@ class Comparison:
                 sight = Sight(call, key, old, new, run == "warm", history)
                 row = next((row.name for row in ALLOWED if row.rule(sight)), None)
                 if row is None:
-                    yield Difference(number, call.line, key, *sight.values, carrier, run)
+                    yield Difference(number, call.line, key, *sight.values, mode, run)
                 else:
                     self.rows[row] += 1
             if contradicts_itself(call, new):
-                yield Difference(number, call.line, "result", before, after, carrier, run)
+                yield Difference(number, call.line, "result", before, after, mode, run)
             if "skip" not in old or "skip" not in new:
                 history.follow(call, new, bool(different))

@@ -88,19 +88,19 @@ class Outputs:
 
     def __init__(self, driver: list[str], layer: dict[tuple[str, str], list[str]]) -> None:
         self.driver = driver
-        self.layer = layer  # by (carrier, "cold" or "warm")
+        self.layer = layer  # by (mode, "cold" or "warm")
 
 
 class Bench:
-    """The driver alone and the layer with each carrier, for any number of programs."""
+    """The driver alone and the layer with each mode, for any number of programs."""
 
-    def __init__(self, carriers: tuple[str, ...]) -> None:
+    def __init__(self, modes: tuple[str, ...]) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="differential-"))
         self.worlds: dict[str, World] = {}
         self.interpreters: dict[str, Interpreter] = {}
         self.salts = itertools.count(16)
         self.programs = 0
-        for name in ("driver", *carriers):
+        for name in ("driver", *modes):
             self.add(name)
 
     def add(self, name: str) -> None:
@@ -108,7 +108,7 @@ class Bench:
         directory.mkdir()
         world = World(directory)
         config = directory / "policy.yaml"
-        config.write_text(f"settings: {{carrier: '{name}'}}\n")
+        config.write_text(f"settings: {{mode: '{name}'}}\n")
         environment = {**world.environment, "PYLAYER_CONFIG": str(config), "PYLAYER_LOG": "info"}
         if name == "driver":
             del environment["VK_INSTANCE_LAYERS"]

@@ -1,7 +1,7 @@
 """The same program without the layer and with it: `make differential PROGRAMS=2000`.
 
 hypothesis makes programs of up to 50 Vulkan calls. Each runs on RADV null hardware on the driver alone, and under the
-layer with each carrier on a store that has none of its pipelines, then on the one that this left. All that a program
+layer with each mode on a store that has none of its pipelines, then on the one that this left. All that a program
 can see has to be the same, but for what the table in differences.py lists. A program that differs is made as short as
 it still differs, and printed; `run.py --script FILE` runs a program from a file and shows all outputs.
 """
@@ -22,15 +22,15 @@ from differential.interpreters import Bench, Crash, Outputs
 from differential.outputs import SLOT
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
-CARRIERS = ("cells", "binaries")
+MODES = ("cells", "binaries")
 BY_HAND = "To look at it, with the program in FILE: .venv/bin/python tests/differential/run.py --script FILE"
 
 
 class Run:
     """Compares programs, and counts what they did."""
 
-    def __init__(self, carriers: tuple[str, ...]) -> None:
-        self.bench = Bench(carriers)
+    def __init__(self, modes: tuple[str, ...]) -> None:
+        self.bench = Bench(modes)
         self.comparison = Comparison()
         self.programs = 0
         self.calls: Counter[str] = Counter()
@@ -52,8 +52,8 @@ class Run:
         outputs = self.outputs(lines)
         return [
             difference
-            for (carrier, run), layer in outputs.layer.items()
-            for difference in self.comparison.compare(lines, outputs.driver, layer, carrier, run)
+            for (mode, run), layer in outputs.layer.items()
+            for difference in self.comparison.compare(lines, outputs.driver, layer, mode, run)
         ]
 
     def collect(self, lines: list[str]) -> None:
@@ -137,7 +137,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--carriers", default=",".join(CARRIERS))
+    parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--go-on", action="store_true", help="after a difference; the shortest program of each kind")
     parser.add_argument("--script", type=Path, help="a program of one's own instead")
     parser.add_argument("--write", action="store_true", help="the programs to standard output, and run none")
@@ -145,7 +145,7 @@ def main() -> int:
     if options.write:
         write(options.programs, options.seed)
         return 0
-    run = Run(tuple(options.carriers.split(",")))
+    run = Run(tuple(options.modes.split(",")))
     start = time.monotonic()
     try:
         if options.script:

@@ -9,7 +9,7 @@ static uint64_t checksum_of(const Entry *entry)
     Hash all = hash_start(5);
     hash_bytes(&all, entry, offsetof(Entry, checksum));
     hash_bytes(&all, entry->code, entry->size);
-    return hash_folded(&all);
+    return hash_compacted(&all);
 }
 
 static SharedEntry *allocate_entry(uint32_t code_size)

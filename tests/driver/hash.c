@@ -28,7 +28,7 @@ void hash_text(Hash *to, const char *text)
     hash_bytes(to, text, strlen(text) + 1);
 }
 
-uint64_t hash_folded(const Hash *of)
+uint64_t hash_compacted(const Hash *of)
 {
     return of->a ^ (of->b << 17 | of->b >> 47);
 }

@@ -206,8 +206,8 @@ void settings_complete(void)
         hash_bytes(&all, device->uuid, sizeof device->uuid);
         hash_text(&all, device->driver_name);
         hash_text(&all, device->driver_info);
-        device->identity = hash_folded(&all);
+        device->identity = hash_compacted(&all);
         hash_number(&all, device->global_key);
-        device->binaries_identity = hash_folded(&all);
+        device->binaries_identity = hash_compacted(&all);
     }
 }

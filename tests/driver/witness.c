@@ -96,8 +96,8 @@ static uint64_t name_of(uint64_t identity, const void *key, const void *data, si
     if (key)
         hash_bytes(&name, key, KEY_BYTES);
     hash_bytes(&name, data, size);
-    uint64_t folded = hash_folded(&name);
-    return folded ? folded : 1;
+    uint64_t compacted = hash_compacted(&name);
+    return compacted ? compacted : 1;
 }
 
 void given_out(uint64_t identity, const void *key, const void *data, size_t size)

@@ -30,7 +30,7 @@ import recorded_state
 from drivers import facts
 from drivers.facts import LAVAPIPE, TARGETS, Target
 from pipeline_binaries import APPLICATION
-from programs.modes import MODES
+from programs.ways import WAYS
 from recipes.seen import differences, parse
 from world import BUILD, LAYER_NAME, ROOT, SEEN, World
 
@@ -144,19 +144,19 @@ def recipes(name: str, *arguments: str, own_cache: bool = False) -> Way:
     return Way(name, [str(BUILD / "tests" / "recipes"), *arguments, *RECIPES], same_lines(own_cache))
 
 
-#: The main job in the demo's modes.
+#: The main job in the demo's ways.
 OF_MAIN_JOB = (
     "mixed", "ray tracing", "libraries, feedback", "batches", "threads and batches", "derivatives",
     "own cache, feedback", "Vulkan 1.0", "features chained and asked for",
 )  # fmt: skip
 WAYS = [
-    *(demo(name, *MODES[name]) for name in OF_MAIN_JOB),
+    *(demo(name, *WAYS[name]) for name in OF_MAIN_JOB),
     recipes("recipes", "--feedback"),
     recipes("recipes, own cache", "--feedback", "--cache", own_cache=True),
     demo("own cache, saved", "--count", 12, *OWN_CACHE, saves=True),
     binaries("binaries enabled", "--source", "unused"),
     binaries("own binaries", "--source", "internal", "--archive", "own", saves=True),
-    demo("carrier: binaries", "--count", 12, settings={"carrier": "binaries"}, needs_binaries=True),
+    demo("mode: binaries", "--count", 12, settings={"mode": "binaries"}, needs_binaries=True),
 ]
 
 

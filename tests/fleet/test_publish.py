@@ -54,7 +54,7 @@ def test_duplicates(tmp_path: Path, builder: Builder) -> None:
 def test_suspects(builder: Builder, machine: Machine) -> None:
     """What a process of a builder died over is not exported."""
     builder.store.journal(GAME, cell(1))
-    builder.store.suspects(GAME, xxhash.xxh3_128_digest(cell_data(1)))
+    builder.store.blocked(GAME, xxhash.xxh3_128_digest(cell_data(1)))
     assert builder.publish(2, 3).records == 2
     machine.pull(builder.url)
     assert machine.numbers() == [2, 3]
@@ -67,8 +67,8 @@ def test_two_names(builder: Builder, machine: Machine) -> None:
     builder.export()
     assert builder.publish().records == 1
     machine.pull(builder.url)
-    (shelf,) = Face(str(machine.root)).shelves(lambda name: True, lambda number, name: None)
-    assert shelf.holdings[program_id(*GAME)].fingerprints == {1, 77}
+    (partition,) = Face(str(machine.root)).partitions(lambda name: True, lambda number, name: None)
+    assert partition.holdings[program_id(*GAME)].fingerprints == {1, 77}
 
 
 # ---- what is not published ---------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_index_that_would_be_too_large(builder: Builder, machine: Machine, monke
 
 def test_merged(builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program has a limited number of packs: the smallest are merged, and the largest stay. A machine that has them
-    pulls the merged one, loads everything once, and folds what was merged."""
+    pulls the merged one, loads everything once, and compacts what was merged."""
     monkeypatch.setattr(publishing, "MOST_PACKS", 4)
     monkeypatch.setattr(publishing, "MERGED", 3)
     builder.publish(*range(100, 120))

@@ -151,20 +151,20 @@ def test_damaged_memory(builder: Builder, machine: Machine, data: bytes) -> None
     assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
 
 
-def test_folds_leave_pulled_packs(builder: Builder, machine: Machine) -> None:
-    """A fold does not take in what was pulled, or it would be pulled again. Once another pack has it, a fold does, and
-    equal content is stored once."""
+def test_compaction_leave_pulled_packs(builder: Builder, machine: Machine) -> None:
+    """A compaction does not take in what was pulled, or it would be pulled again. Once another pack has it, a
+    compaction does, and equal content is stored once."""
     builder.publish(1, 2)
     machine.pull(builder.url)
     store = Store(machine.root)
     before = machine.files()
     store.journal(GAME, cell(3))
-    list(Trim(machine.root, Limits(1 << 40)).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40)).compaction_steps())
     assert before.items() <= machine.files().items() and machine.pull(builder.url).packs == 0
     data = dataclasses.replace(builder.index, packs=(), number=builder.index.number + 1)
     builder.replace_index(data)
     machine.pull(builder.url)
-    list(Trim(machine.root, Limits(1 << 40)).fold_steps())
+    list(Trim(machine.root, Limits(1 << 40)).compaction_steps())
     assert len(list(machine.root.glob("store/*/*.pack"))) == 1 and machine.numbers() == [1, 2, 3]
 
 

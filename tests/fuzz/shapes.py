@@ -257,8 +257,8 @@ YAML_WORDS = (
     b"!!set ", b"!!timestamp ", b"!!python/object:os.system ", b"0x" + b"f" * 4000, b"1:1:1:1", b".nan", b".inf",
     b"2001-99-99", b"'", b'"', b"|", b">", b"{", b"}", b"[", b"]", b"? ", b"---\n", b"%YAML 9.9\n", b"\xff", b"\x00",
     b"\t", "\u2028".encode(), "\U0001f600".encode(), b"null", b"~", b"1e999", b"-0", b"0777", b"1_0", b"rules:",
-    b"settings:", b"match:", b"set:", b"executable:", b"carrier:", b"state_mib:", b"policy:", b"max_store_mib: ",
-    b"rules: &a [*a]", b"settings: &a {carrier: *a}", b"[" * 50, b"{a: " * 30,
+    b"settings:", b"match:", b"set:", b"executable:", b"mode:", b"state_mib:", b"policy:", b"max_store_mib: ",
+    b"rules: &a [*a]", b"settings: &a {mode: *a}", b"[" * 50, b"{a: " * 30,
 )  # fmt: skip
 
 
@@ -356,8 +356,8 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "journal-torn": journal_bytes(*cells)[:-70],
         "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
     }
-    policy = b"share: all\nsettings:\n  carrier: auto\n  record_state: false\n"
-    policy += b"rules:\n- match: {executable: 'a*'}\n  set: {carrier: cells}\n"
+    policy = b"share: all\nsettings:\n  mode: auto\n  record_state: false\n"
+    policy += b"rules:\n- match: {executable: 'a*'}\n  set: {mode: cells}\n"
     reason = "store/x.pack: truncated at byte 5: the file ends inside a record\n"
     claim = b"00112233445566778899aabbccddeeff-5-6-0123456789abcdef"
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
@@ -374,12 +374,12 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "header": {"journal": journal_bytes(), "pack": packs["pack"][:256]},
         "records": {**journals, "pack": packs["pack"]},
         "pack": packs,
-        "fold": {**packs, **journals},
+        "compaction": {**packs, **journals},
         "attest": {"attest": journal_bytes(attest, kind=file_kinds.ATTEST.magic)},
         "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},
-        "compiled": {"copy": b"\n" + flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
+        "compiled": {"copy": b"\n" + flat.dumps({"settings": {"mode": "auto"}, "rules": [{"match": {}}]}).encode()},
         "runs": {"run": journal_bytes(record(run, format.NOTE), kind=format.RUN_FILE)},
         "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.RUN_FILE)},
         "claim": {"claim": claim},

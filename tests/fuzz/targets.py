@@ -27,8 +27,9 @@ from pylayer.common import cache_header, compiled, config, file_kinds, flat, out
 from pylayer.common.file_kinds import FileName
 from pylayer.store import (
     binaries,
+    block_list,
     cache_history,
-    fold,
+    compaction,
     format,
     portable,
     reader,
@@ -36,7 +37,6 @@ from pylayer.store import (
     runs,
     state,
     timeline,
-    verdicts,
 )
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, folders, read_identity
@@ -307,7 +307,7 @@ GOOD_PACK = [bytes([n]) * 300 for n in range(5)]
 GOOD_JOURNAL = [b"in a journal", bytes(100), bytes([3]) * 300]
 
 
-def _take_steps(work: fold.Fold) -> None:
+def _take_steps(work: compaction.Compaction) -> None:
     for _ in work.steps():
         pass
 
@@ -324,9 +324,9 @@ def _digests(place: Folder, program: int | None) -> set[bytes]:
 _good: dict[str, bytes] = {}
 
 
-def folds(data: bytes) -> None:
-    """Fold over a folder in which one file is the input: what the others hold is there afterwards."""
-    root = os.path.join(Place.root(), "fold")
+def compactions(data: bytes) -> None:
+    """Compact over a folder in which one file is the input: what the others hold is there afterwards."""
+    root = os.path.join(Place.root(), "compaction")
     place = Folder(root, shapes.IDENTITY)
     if not _good:
         place.prepare()
@@ -344,7 +344,7 @@ def folds(data: bytes) -> None:
     wanted = {xxhash.xxh3_128_digest(cell) for cell in (*GOOD_PACK, *GOOD_JOURNAL)}
     everything = chosen(data[:-1], True, True, False)
     for _ in range(2):
-        _take_steps(fold.Fold(place, 7, everything=everything))
+        _take_steps(compaction.Compaction(place, 7, everything=everything))
         require(wanted <= _digests(place, 7), "a record is lost")
     left = [name for name in os.listdir(place.path) if name.endswith(".tmp")]
     require(not left, f"left behind: {left}")
@@ -388,11 +388,11 @@ def structures(data: bytes) -> None:
 
 def notes(data: bytes) -> None:
     """USED and VRDT records' data."""
-    known = verdicts.Verdicts()
-    for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
-        known.add(verdicts.Verdict(*fields))
-    require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
-    verdicts.tell(shapes.IDENTITY, 1, "a program", known)
+    known = block_list.BlockList()
+    for fields in block_list.ENTRY.iter_unpack(data[: len(data) // block_list.ENTRY.size * block_list.ENTRY.size]):
+        known.add(block_list.Block(*fields))
+    require(len(known.memorable()) <= block_list.MAX_ENTRIES, "too many verdicts")
+    block_list.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
     uses = recency.Uses()
     uses.note(recency.fingerprints_of(data), when)
@@ -449,8 +449,8 @@ def imports(data: bytes) -> None:
 
 
 def states(data: bytes) -> None:
-    """An import of any file as recordings: taken whole or Refused. The same bytes as a file of the store: a fold loses
-    nothing of what is complete."""
+    """An import of any file as recordings: taken whole or Refused. The same bytes as a file of the store: a compaction
+    loses nothing of what is complete."""
     root, taken = os.path.join(Place.root(), "recorded"), 0
     with contextlib.suppress(format.Refused):
         work = portable.Import(write("export", data))
@@ -464,8 +464,8 @@ def states(data: bytes) -> None:
     name = str(FileName(7, "0" * 16 + "-" + "1" * 16, file_kinds.CLOSED))
     write(os.path.join("recorded", "state", name), data)
     before = _complete(root, 7)
-    _take_steps(fold.Fold(state.folder(root), 7, everything=True))
-    require(_complete(root, 7) == before, "a fold lost something")
+    _take_steps(compaction.Compaction(state.folder(root), 7, everything=True))
+    require(_complete(root, 7) == before, "a compaction lost something")
     shutil.rmtree(root)
 
 
@@ -502,11 +502,11 @@ def fleet_packs(data: bytes) -> None:
 
 
 def claims(data: bytes) -> None:
-    """The name of the process that folds: a claim is taken or it is not."""
+    """The name of the process that compactions: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
     place.prepare()
     name = data[:200].replace(b"/", b"-").replace(b"\0", b"-")
-    held = os.path.join(os.fsencode(place.path), b"folding." + name + b".tmp")
+    held = os.path.join(os.fsencode(place.path), b"compacting." + name + b".tmp")
     with open(held, "wb"):
         pass
     if chosen(data, True, False):
@@ -514,7 +514,7 @@ def claims(data: bytes) -> None:
     claim = Claim(place)
     if claim.acquire():
         claim.release()
-    left = [name for name in os.listdir(os.fsencode(place.path)) if name.startswith(b"folding")]
+    left = [name for name in os.listdir(os.fsencode(place.path)) if name.startswith(b"compacting")]
     require(left in ([], [os.path.basename(held)]), "a claim that was dropped is there")
     for name in left:
         os.unlink(os.path.join(os.fsencode(place.path), name))
@@ -590,7 +590,7 @@ TARGETS = {
     "header": Target(header, shapes.mutate_header, 1),
     "records": Target(records, shapes.mutate_store, 8, "store"),
     "pack": Target(packs, shapes.mutate_store, 8, "store"),
-    "fold": Target(folds, shapes.mutate_store, 200, "store"),
+    "compaction": Target(compactions, shapes.mutate_store, 200, "store"),
     "attest": Target(attestations, shapes.mutate_store, 10, "store"),
     "binaries": Target(structures, shapes.mutate_binaries, 1),
     "notes": Target(notes, _flat, 1),

@@ -30,7 +30,7 @@ def fill(driver: ScriptedDriver) -> None:
         driver.demo("--count", BINARIES, "--cache", own, "--cache-save", own, script=SCRIPT)
     for _ in range(3):
         driver.application("--source", "plain", script=f"{SCRIPT};pipeline=ignore")
-    driver.settings(record_state=False, carrier="binaries")
+    driver.settings(record_state=False, mode="binaries")
     driver.demo("--count", BINARIES, "--seed", 2, "--api", "1.3", script=SCRIPT)
     driver.settings()
     driver.program("host", *BEGIN, RECORDED - 3, *END, script=SCRIPT)

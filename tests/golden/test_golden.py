@@ -12,7 +12,7 @@ from scripted_driver import ScriptedDriver
 from world import World
 
 from pylayer.common import file_kinds
-from pylayer.store import runs, state, verdict_files
+from pylayer.store import block_files, runs, state
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
 
@@ -59,8 +59,8 @@ def test_what_it_says(golden: World) -> None:
     assert [(run["counters"]["hits"], run["counters"]["compiled"]) for run in runs.read_all(root)] == RUNS
     assert [run["reason"] for run in runs.read_all(root)].count(KEEPS_NOTHING) == 1
     assert [len(state.read(root, program).created) for program in state.programs(root)] == [RECORDED]
-    (verdicts,) = verdict_files.read_all(folder).values()
-    assert verdicts.memorable()
+    (block_list,) = block_files.read_all(folder).values()
+    assert block_list.memorable()
     (known,) = golden.known_data()
     assert known.sketch and known.size == 4992
     golden.pylayer("ls", "--verify")
@@ -73,7 +73,7 @@ def test_programs_find_all_of_it(golden: World, scripted: ScriptedDriver) -> Non
     assert (scripted.counts["compiles"], golden.last()["fetched"]) == (0, CHUNKS)
     scripted.program("host", *BEGIN, RECORDED, *END, script=SCRIPT, allow=True)
     assert (scripted.counts["compiles"], golden.last()["fetched"]) == (0, RECORDED)
-    scripted.settings(carrier="binaries")
+    scripted.settings(mode="binaries")
     demo("--count", BINARIES, "--seed", 2, "--api", "1.3")
     assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, BINARIES)
     scripted.verify()

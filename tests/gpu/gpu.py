@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws with pipelines of every sort on a real GPU, without the layer and with each carrier, cold and twice warm, and
+"""Draws with pipelines of every sort on a real GPU, without the layer and with each mode, cold and twice warm, and
 compares results, creation feedback, images and buffers.
 
     make gpu                                    builds what is needed, and runs it on the first Vulkan device
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recipes.seen import Line, difference, parse
 
 LAYER = "VK_LAYER_PYLAYER_pipeline_cache"
-CARRIERS = ("auto", "cells", "binaries", "observe")
+MODES = ("auto", "cells", "binaries", "observe")
 #: How the program creates its pipelines.
 WAYS = {"no cache": (), "own cache": ("--cache",)}
 #: Runs with one store, in order.
@@ -113,7 +113,7 @@ class Outcome:
         self.said = said
         self.lines: dict[str, Line] = {line.name: line for line in parse(printed)}
         self.counters: dict[str, int] = {}
-        self.carrier = "-"
+        self.mode = "-"
 
     def number_of(self, seen: str) -> int:
         """Returns how many lines begin so; compute pipelines draw nothing."""
@@ -121,12 +121,12 @@ class Outcome:
 
 
 def counters_of(store: Path) -> tuple[str, dict[str, int]]:
-    """Returns carrier and counters of the newest run in a store (docs/internals/format.md, 'Runs')."""
+    """Returns mode and counters of the newest run in a store (docs/internals/format.md, 'Runs')."""
     runs = sorted(store.rglob("*.run"), key=lambda path: path.stat().st_mtime_ns)
     if not runs:
         return "-", {}
-    lines = dict(re.findall(r"(counters\.\w+|carrier)=[is]:(\w+)", runs[-1].read_text("latin-1")))
-    return lines.get("carrier", "-"), {name: int(lines.get(f"counters.{name}", 0)) for name in COUNTED}
+    lines = dict(re.findall(r"(counters\.\w+|mode)=[is]:(\w+)", runs[-1].read_text("latin-1")))
+    return lines.get("mode", "-"), {name: int(lines.get(f"counters.{name}", 0)) for name in COUNTED}
 
 
 class Bench:
@@ -143,7 +143,7 @@ class Bench:
         (directory / "layers").mkdir()
         (directory / "layers" / "pylayer.json").write_text(json.dumps(manifest))
 
-    def run(self, name: str, way: str, carrier: str | None) -> Outcome:
+    def run(self, name: str, way: str, mode: str | None) -> Outcome:
         """Runs the program once. ``name`` decides which store and which cache of the driver it uses."""
         own = self.directory / name
         own.mkdir(exist_ok=True)
@@ -152,12 +152,12 @@ class Bench:
             "MESA_SHADER_CACHE_DIR": str(own / "driver"),
             "__GL_SHADER_DISK_CACHE_PATH": str(own / "driver"),
             "VK_LAYER_PATH": ":".join(self.layer_paths),
-            "VK_INSTANCE_LAYERS": ":".join([LAYER, *self.below] if carrier else self.below),
+            "VK_INSTANCE_LAYERS": ":".join([LAYER, *self.below] if mode else self.below),
         }
         (own / "driver").mkdir(exist_ok=True)
-        if carrier is not None:
+        if mode is not None:
             config = own / "policy.yaml"
-            config.write_text(json.dumps({"settings": {"carrier": carrier}}))
+            config.write_text(json.dumps({"settings": {"mode": mode}}))
             environment |= {
                 "PYLAYER_CONFIG": str(config),
                 "PYLAYER_STORE": str(own / "store"),
@@ -166,7 +166,7 @@ class Bench:
         command = [self.command[0], *WAYS[way], *self.command[1:]]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         outcome = Outcome(done.returncode, done.stdout, done.stderr)
-        outcome.carrier, outcome.counters = counters_of(own / "store")
+        outcome.mode, outcome.counters = counters_of(own / "store")
         return outcome
 
 
@@ -187,11 +187,11 @@ class Table:
         self.alone = alone
         self.wrong = 0
 
-    def row(self, way: str, carrier: str, run: str, outcome: Outcome, *faults: str) -> None:
+    def row(self, way: str, mode: str, run: str, outcome: Outcome, *faults: str) -> None:
         counted = ", ".join(f"{value} {name}" for name, value in outcome.counters.items() if value)
-        print(f"{way:10} {carrier:9} {run:11} {'; '.join(faults) or 'as alone':40} {counted}", flush=True)
+        print(f"{way:10} {mode:9} {run:11} {'; '.join(faults) or 'as alone':40} {counted}", flush=True)
 
-    def judge(self, way: str, carrier: str, run: str, outcome: Outcome, warm_twice: bool) -> None:
+    def judge(self, way: str, mode: str, run: str, outcome: Outcome, warm_twice: bool) -> None:
         faults = []
         alone = self.alone[way].lines
         different = differing(self.alone[way], outcome, bool(WAYS[way]))
@@ -199,10 +199,10 @@ class Table:
             faults.append(f"ended with {outcome.status}")
         if different:
             faults.append(f"{len(different)} of {len(alone)} differ")
-        stored = carrier not in ("observe",) and outcome.carrier not in ("off", "-")
+        stored = mode not in ("observe",) and outcome.mode not in ("off", "-")
         if warm_twice and stored and outcome.counters.get("compiled"):
             faults.append(f"{outcome.counters['compiled']} compiled again")
-        self.row(way, carrier, run, outcome, *faults)
+        self.row(way, mode, run, outcome, *faults)
         self.wrong += bool(faults)
         for what in list(different.values())[:8]:
             print(f"    {what}")
@@ -210,13 +210,13 @@ class Table:
             print(f"    {line}")
 
 
-def try_carrier(bench: Bench, table: Table, way: str, carrier: str) -> None:
+def try_mode(bench: Bench, table: Table, way: str, mode: str) -> None:
     for number, run in enumerate(RUNS):
-        name = f"{way.replace(' ', '-')}-{carrier}"
+        name = f"{way.replace(' ', '-')}-{mode}"
         for attempt in range(ATTEMPTS):
-            outcome = bench.run(name, way, carrier)
+            outcome = bench.run(name, way, mode)
             again = f" {attempt + 1}" if attempt else ""
-            table.judge(way, carrier, run + again, outcome, number == len(RUNS) - 1)
+            table.judge(way, mode, run + again, outcome, number == len(RUNS) - 1)
             if outcome.status == 0:
                 break
 
@@ -231,7 +231,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="leaves out sorts of pipelines without this text in their names")
     parser.add_argument("--below", default="", help="a layer between pylayer and the driver, found by VK_LAYER_PATH")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--carriers", default=",".join(CARRIERS))
+    parser.add_argument("--modes", default=",".join(MODES))
     options = parser.parse_args()
     package = options.package or next(iter(sorted(root.glob(".venv/lib/python3*/site-packages/pylayer"))), None)
     if package is None or not options.program.exists():
@@ -259,8 +259,8 @@ def main() -> int:
                 print(outcome.said)
                 return 1
         for way in ways:
-            for carrier in options.carriers.split(","):
-                try_carrier(bench, table, way, carrier)
+            for mode in options.modes.split(","):
+                try_mode(bench, table, way, mode)
         print("all as without the layer" if not table.wrong else f"{table.wrong} runs differ")
         return int(table.wrong > 0)
 

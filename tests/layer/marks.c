@@ -1,11 +1,11 @@
 /*
- * marks: shim/layer/crash/sentinel.c by itself, in a thread that came after many others. Ends with 1 where something is wrong, and
- * says what.
+ * marks: shim/layer/crash/crash_marker.c by itself, in a thread that came after many others. Ends with 1 where
+ * something is wrong, and says what.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "../../shim/layer/crash/sentinel.c"
+#include "../../shim/layer/crash/crash_marker.c"
 
 #define ENDED_THREADS 1000
 

@@ -15,7 +15,7 @@ from namespaces import container, rebooted
 from world import BUILD, LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
-from pylayer.store import sentinel
+from pylayer.store import crash_marker
 
 QUICK = True
 COUNT = 8
@@ -72,8 +72,8 @@ def test_crash_in_a_container(world: World, then: str) -> None:
 
 
 def test_container_beside(world: World) -> None:
-    """The sentinel of a container beside, and that of one that was killed, do not keep others from reading the store
-    without the interpreter. The first stays, the second is deleted."""
+    """The crash marker of a container beside, and that of one that was killed, do not keep others from reading the
+    store without the interpreter. The first stays, the second is deleted."""
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     with running(world, *container()) as program:
@@ -107,15 +107,15 @@ def overlay(world: World) -> Iterator[None]:
 @pytest.mark.parametrize("state", ["quiet", "in the driver"])
 def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
     """In a container without a volume, a program that has process numbers of its own, as in bubblewrap, keeps its
-    sentinel beside another program, and what it is doing is no death."""
+    crash marker beside another program, and what it is doing is no death."""
     for _ in range(2):
         world.demo("--count", COUNT)
     with running(world, *container()):
         (path,) = world.live_files()
         if state == "in the driver":
-            mark = sentinel.MARK.pack(sentinel.PROBE, 1, 1, 0, 7, *[0] * 13)
+            mark = crash_marker.MARK.pack(crash_marker.PROBE, 1, 1, 0, 7, *[0] * 13)
             with path.open("r+b") as file:
-                file.seek(sentinel.OFFSET)
+                file.seek(crash_marker.OFFSET)
                 file.write(mark)
         for _ in range(2):
             world.demo("--count", COUNT)
@@ -131,7 +131,7 @@ def test_container_that_is_started_again(world: World) -> None:
 
 
 def test_program_without_its_main_thread(world: World) -> None:
-    """The sentinel of a program whose main thread has ended stays: the program lives."""
+    """The crash marker of a program whose main thread has ended stays: the program lives."""
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     with running(world, before=("main-thread-ends",)) as program:
@@ -143,9 +143,9 @@ def test_program_without_its_main_thread(world: World) -> None:
         assert world.last()["fetched"] == COUNT and path.exists()
 
 
-def test_sentinel_that_is_being_made(world: World) -> None:
-    """A sentinel that somebody is writing is left alone, and one that nobody finished is deleted. Neither starts the
-    interpreter."""
+def test_marker_that_is_being_made(world: World) -> None:
+    """A crash marker that somebody is writing is left alone, and one that nobody finished is deleted. Neither starts
+    the interpreter."""
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     (folder,) = (world.store / "store").iterdir()
@@ -172,11 +172,11 @@ def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None
     assert world.last()["fetched"] == COUNT and len(list(runtime.iterdir())) == 1
     runtime.chmod(0o700)
     world.demo("--count", COUNT, XDG_RUNTIME_DIR=str(tmp_path / "runtime"))
-    assert world.last()["fetched"] == COUNT - 1 and list(runtime.iterdir()) == []  # one is set aside
+    assert world.last()["fetched"] == COUNT - 1 and list(runtime.iterdir()) == []  # one is blocked
 
 
 def test_clear_beside_a_running_program(world: World) -> None:
-    """``pylayer rm`` keeps the sentinel of a program that runs, so that its crash is found."""
+    """``pylayer rm`` keeps the crash marker of a program that runs, so that its crash is found."""
     world.demo("--count", COUNT)
     with running(world) as program:
         (path,) = world.live_files()

@@ -36,26 +36,26 @@ def count_of(path: Path) -> int:
 # ---- What a program asks for -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "off"])
-def test_every_command_answers_as_without_the_layer(scripted: ScriptedDriver, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["auto", "cells", "binaries", "off"])
+def test_every_command_answers_as_without_the_layer(scripted: ScriptedDriver, mode: str) -> None:
     """Every way of calling the extension's commands gives the same results, sizes, keys and bytes as without the layer,
     in two runs."""
     without = scripted.world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=None).stdout
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for _ in range(2):
         assert scripted.world.recipe(BINARY_CALLS, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize("mode", ["auto", "binaries"])
 @pytest.mark.parametrize("source", ["capture", "internal", "create"])
 @pytest.mark.parametrize("kind", ["mixed", "ray-tracing", "gpl"])
 def test_program_gets_the_drivers_binaries(
-    scripted: ScriptedDriver, tmp_path: Path, kind: str, source: str, carrier: str
+    scripted: ScriptedDriver, tmp_path: Path, kind: str, source: str, mode: str
 ) -> None:
     """However a program gets binaries, they are byte for byte the same as without the layer, in two runs."""
     arguments = ["--source", source, "--count", 6, *([] if kind == "mixed" else [f"--{kind}"])]
     alone = scripted.application(*arguments, "--archive", tmp_path / "alone", layered=False)
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for number in range(2):
         under = scripted.application(*arguments, "--archive", tmp_path / f"under-{number}")
         assert under["created"] == alone["created"]
@@ -66,10 +66,10 @@ def test_program_gets_the_drivers_binaries(
             assert read and all(binary in Archive.read(tmp_path / "alone").binaries for binary in read)
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries"])
-def test_program_with_an_archive(scripted: ScriptedDriver, tmp_path: Path, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["auto", "binaries"])
+def test_program_with_an_archive(scripted: ScriptedDriver, tmp_path: Path, mode: str) -> None:
     """The program brings in its second run what it read back in its first, and nothing is refused or changed."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     archive = ["--archive", tmp_path / "archive"]
     scripted.application(*archive)
     first = (tmp_path / "archive").read_bytes()
@@ -266,12 +266,12 @@ def test_programs_that_keep_binaries(scripted: ScriptedDriver) -> None:
     assert scripted.world.last()["passed"] == 12
 
 
-@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries"])
-def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["auto", "cells", "binaries"])
+def test_properties_are_the_drivers(scripted: ScriptedDriver, mode: str) -> None:
     """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer. A program
     of Vulkan 1.0 that enables no extension can call the command, too."""
     world, program = scripted.world, [str(BUILD / "tests" / "properties")]
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for script in ("internal-cache=no;internal-cache-control=no", "prefers-internal-cache=yes", ""):
         alone = world.run(program, VK_INSTANCE_LAYERS=None, PYLAYER_TEST_DRIVER=script).stdout
         assert world.run(program, PYLAYER_TEST_DRIVER=script).stdout == alone
@@ -280,7 +280,7 @@ def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> N
 # ---- Drivers that fail -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize("mode", ["auto", "binaries"])
 @pytest.mark.parametrize(
     "script",
     [
@@ -297,10 +297,10 @@ def test_properties_are_the_drivers(scripted: ScriptedDriver, carrier: str) -> N
         "feedback=no",
     ],
 )
-def test_program_sees_the_drivers_failures(scripted: ScriptedDriver, tmp_path: Path, script: str, carrier: str) -> None:
+def test_program_sees_the_drivers_failures(scripted: ScriptedDriver, tmp_path: Path, script: str, mode: str) -> None:
     """The program gets every failure that the driver returns for the program's own calls."""
     failures = ("created", "failed", "import_failed", "import_result", "from_binaries_failed", "read_failed")
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for _ in range(2):
         arguments = ["--source", "capture", "--feedback"]
         alone = scripted.application(

@@ -1,4 +1,4 @@
-"""The binaries carrier: stores pipelines by their keys for programs that do not use VK_KHR_pipeline_binary.
+"""The binaries mode: stores pipelines by their keys for programs that do not use VK_KHR_pipeline_binary.
 
 A test with the scripted driver fails if a byte reaches the driver that the driver never returned. RADV has mistakes of
 its own.
@@ -28,7 +28,7 @@ ERRORS = [
 MISSING = "create-binaries=missing?from-create-info"
 NO_CAPTURE = "pipeline=error:unknown?capture"
 
-#: Faults under which the carrier works: the second run only hits.
+#: Faults under which the mode works: the second run only hits.
 WITHOUT_CONSEQUENCE = [
     "internal-cache=no;internal-cache-control=no",
     "internal-cache-control=no",
@@ -49,7 +49,7 @@ UNREADABLE = [
     "binary-data=grow",
 ]
 
-#: The carrier of devices that cannot have binaries. A device that the driver refuses is created as the program asked.
+#: The mode of devices that cannot have binaries. A device that the driver refuses is created as the program asked.
 REFUSED = "create-device=error:feature-not-present?binaries"
 INSTEAD = {
     "binaries=no": "cells",
@@ -69,15 +69,15 @@ API = ["--api", "1.3"]
 
 @pytest.fixture
 def radv(world: World) -> World:
-    """Programs with the binaries carrier on RADV."""
-    world.configure(carrier="binaries")
+    """Programs with the binaries mode on RADV."""
+    world.configure(mode="binaries")
     return world
 
 
 @pytest.fixture
 def faulty(scripted: ScriptedDriver) -> ScriptedDriver:
-    """Programs with the binaries carrier on a driver that can have faults."""
-    scripted.settings(carrier="binaries")
+    """Programs with the binaries mode on a driver that can have faults."""
+    scripted.settings(mode="binaries")
     return scripted
 
 
@@ -100,7 +100,7 @@ def test_second_run_creates_from_binaries(radv: World, arguments: list[str | int
     count = arguments[1]
     alone = radv.demo(*arguments, *API, layers=None)
     first = radv.demo(*arguments, *API)
-    assert radv.runs()[-1]["carrier"] == "binaries"
+    assert radv.runs()[-1]["mode"] == "binaries"
     assert (radv.last()["compiled"], radv.last()["binaries_kept"]) == (count, count)
     second = radv.demo(*arguments, *API)
     counters = radv.last()
@@ -139,11 +139,11 @@ def test_small_instances_get_cells(faulty: ScriptedDriver) -> None:
     """A Vulkan 1.1 program cannot have VK_KHR_maintenance5, so its device gets the cells faulty."""
     for compiled in (12, 0):
         faulty.demo("--count", 12, "--api", "1.1")
-        assert faulty.world.runs()[-1]["carrier"] == "cells" and faulty.world.last()["compiled"] == compiled
+        assert faulty.world.runs()[-1]["mode"] == "cells" and faulty.world.last()["compiled"] == compiled
 
 
 def test_program_may_switch_the_internal_cache_off(faulty: ScriptedDriver) -> None:
-    """For a program that disables internal caches the carrier is off."""
+    """For a program that disables internal caches the mode is off."""
     arguments = ["--source", "capture", "--disable-internal-cache"]
     faulty.application(*arguments, layered=False)
     alone = faulty.counts
@@ -156,7 +156,7 @@ def test_program_may_switch_the_internal_cache_off(faulty: ScriptedDriver) -> No
             name: count for name, count in alone.items() if name not in own
         }
         assert "internal-cache=off" in faulty.devices[0]
-        assert faulty.world.runs()[-1]["carrier"] == "off"
+        assert faulty.world.runs()[-1]["mode"] == "off"
 
 
 # ---- What the driver does wrong (RADV 25.0.7) ----------------------------------------------------------------------
@@ -239,13 +239,13 @@ def test_kinds_without_binaries_are_kept_as_cells(faulty: ScriptedDriver, script
 
 
 @pytest.mark.parametrize("script", INSTEAD)
-def test_devices_without_the_carrier_get_another(faulty: ScriptedDriver, script: str) -> None:
-    """A device that cannot have this carrier gets cells, and the second run compiles nothing. A device without
+def test_devices_without_the_mode_get_another(faulty: ScriptedDriver, script: str) -> None:
+    """A device that cannot have this mode gets cells, and the second run compiles nothing. A device without
     pipelineCreationCacheControl passes everything."""
     for compiled in (0, 0) if INSTEAD[script] == "off" else (12, 0):
         faulty.demo("--count", 12, *API, script=script)
         counters = faulty.world.last()
-        assert faulty.world.runs()[-1]["carrier"] == INSTEAD[script]
+        assert faulty.world.runs()[-1]["mode"] == INSTEAD[script]
         assert counters["compiled"] == compiled
 
 
@@ -311,15 +311,15 @@ def test_eviction_obeys_the_programs_flags(faulty: ScriptedDriver) -> None:
 def test_driver_cache_is_kept(radv: World, tmp_path: Path) -> None:
     """With driver_cache: keep the driver's internal cache stays on and writes to the disk. What is captured passes it
     by (RADV), so the program has a cache."""
-    radv.configure(carrier="binaries", driver_cache="keep")
+    radv.configure(mode="binaries", driver_cache="keep")
     radv.demo("--count", 12, "--cache", "object", *API, **with_disk_cache(tmp_path / "mesa"))
     assert bytes_on_disk(tmp_path / "mesa") > 0
 
 
-@pytest.mark.parametrize("carrier", ["binaries", "cells"])
-def test_driver_cache_is_replaced(radv: World, tmp_path: Path, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["binaries", "cells"])
+def test_driver_cache_is_replaced(radv: World, tmp_path: Path, mode: str) -> None:
     """With driver_cache: replace the driver writes nothing to the disk, and the second run only hits."""
-    radv.configure(carrier=carrier, driver_cache="replace")
+    radv.configure(mode=mode, driver_cache="replace")
     for compiled in (12, 0):
         radv.demo("--count", 12, *API, **with_disk_cache(tmp_path / "mesa"))
         assert radv.last()["compiled"] == compiled
@@ -328,7 +328,7 @@ def test_driver_cache_is_replaced(radv: World, tmp_path: Path, carrier: str) -> 
 
 def test_driver_cache_cannot_be_replaced(faulty: ScriptedDriver) -> None:
     """If the driver's cache cannot be switched off, the device is created without disableInternalCache."""
-    faulty.settings(carrier="binaries", driver_cache="replace")
+    faulty.settings(mode="binaries", driver_cache="replace")
     for compiled in (12, 0):
         faulty.demo("--count", 12, *API, script="internal-cache-control=no")
         assert "internal-cache=off" not in faulty.devices[-1]

@@ -56,16 +56,16 @@ def test_fingerprints_of_hits_in_the_own_cache(world: World) -> None:
     assert set(warm["seen"]) == set(only(cold, "destroyed")[0]["seen"])
 
 
-@pytest.mark.parametrize("carrier", ["observe", "off"])
-def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
-    """Pipelines created without a probe have fingerprints too. Without a carrier none are made."""
+@pytest.mark.parametrize("mode", ["observe", "off"])
+def test_fingerprints_of_other_modes(world: World, mode: str) -> None:
+    """Pipelines created without a probe have fingerprints too. Without a mode none are made."""
     cells = record(world)
     world.demo("--count", 20)
     seen = only(cells.take(), "destroyed")[0]["seen"]
-    other = record(world, settings=f"{{carrier: '{carrier}'}}")
+    other = record(world, settings=f"{{mode: '{mode}'}}")
     world.demo("--count", 20, "--cache", "object")
     found = only(other.take(), "destroyed")[0]["seen"]
-    assert set(found) == (set(seen) if carrier == "observe" else set())
+    assert set(found) == (set(seen) if mode == "observe" else set())
 
 
 def test_links_and_libraries_have_fingerprints(world: World) -> None:

@@ -59,7 +59,7 @@ def test_results_are_the_drivers(real: World) -> None:
 
 def test_captures_pass_untouched(world: World) -> None:
     """A call with CAPTURE_DATA reaches the driver unchanged and is counted as passed."""
-    policy = world.policy("settings: {carrier: cells}")
+    policy = world.policy("settings: {mode: cells}")
     world.recipe(CHAINS, **policy)
     counters = world.last()
     assert counters["passed"] == 1
@@ -84,7 +84,7 @@ def test_empty_binaries(scripted: ScriptedDriver) -> None:
     binaries, so that no structure is in the chain twice. After an unknown structure it cannot be replaced, and the
     pipeline comes from a cache."""
     alone = scripted.recipe(NO_BINARIES, layered=False).stdout
-    scripted.settings(carrier="binaries")
+    scripted.settings(mode="binaries")
     cold = scripted.recipe(NO_BINARIES).stdout
     # By then two of them need not be compiled; without the layer the driver finds them in its own cache.
     assert lines(cold) == lines(alone)
@@ -93,12 +93,12 @@ def test_empty_binaries(scripted: ScriptedDriver) -> None:
     assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 5)
 
 
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
-def test_parent_that_does_not_come(scripted: ScriptedDriver, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_parent_that_does_not_come(scripted: ScriptedDriver, mode: str) -> None:
     """A pipeline whose parent is not created is no longer a derivative, wherever its flags are: in its key, in its
     creation and in queries of the driver's own cache."""
     alone = scripted.recipe(ORPHANS, layered=False).stdout
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for _ in range(2):
         assert scripted.recipe(ORPHANS).stdout == alone
     # The flags of the third pipeline follow an unknown structure, so the call is passed to the driver.
@@ -128,41 +128,41 @@ ONE = "compute - : P0 shader=comp0\n"
         (f"{OFF} separate unknown=3", "cells", "binaries"),  # behind that
     ],
 )
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
 def test_device_with_an_unknown_structure(
-    scripted: ScriptedDriver, words: str, cells: str, binaries: str, carrier: str
+    scripted: ScriptedDriver, words: str, cells: str, binaries: str, mode: str
 ) -> None:
     """An unknown structure anywhere in a device's chain prevents changes to the structures after it, and one line says
     what is not enabled. Everything else is enabled, and the second run compiles nothing."""
-    scripted.settings(carrier=carrier)
-    expected = {"cells": cells, "binaries": binaries}[carrier]
+    scripted.settings(mode=mode)
+    expected = {"cells": cells, "binaries": binaries}[mode]
     alone = scripted.recipe(f"{words}\n{ONE}", layered=False).stdout
     for _ in range(2):
         result = scripted.recipe(f"{words}\n{ONE}")
         assert result.stdout == alone
-        assert scripted.world.runs()[-1]["carrier"] == expected
+        assert scripted.world.runs()[-1]["mode"] == expected
         said = [line.split()[-4] for line in given_up(result.stderr)]
-        assert said == {carrier: [], "off": ["pipelineCreationCacheControl"]}.get(expected, ["pipelineBinaries"])
+        assert said == {mode: [], "off": ["pipelineCreationCacheControl"]}.get(expected, ["pipelineBinaries"])
     assert expected == "off" or scripted.counts["compiles"] == 0
 
 
 @pytest.mark.parametrize(("place", "expected"), [(0, "cells"), (1, "binaries")])
-@pytest.mark.parametrize("carrier", ["binaries"])
-def test_device_of_vulkan_1_4(real: World, carrier: str, place: int, expected: str) -> None:
+@pytest.mark.parametrize("mode", ["binaries"])
+def test_device_of_vulkan_1_4(real: World, mode: str, place: int, expected: str) -> None:
     """What the layer enables for pipeline binaries stands in Vulkan 1.4's structure, unless an unknown structure is in
     front of that."""
-    config = real.policy(f"settings: {{carrier: {carrier}}}")
+    config = real.policy(f"settings: {{mode: {mode}}}")
     for _ in range(2):
         result = real.recipe(f"device vulkan14 separate modules unknown={place}\n{ONE}", **config)
         assert len(given_up(result.stderr)) == (expected == "cells")
-        assert real.runs()[-1]["carrier"] == expected
+        assert real.runs()[-1]["mode"] == expected
     assert real.last()["compiled"] == 0
 
 
 def test_what_the_program_enables_is_enough(scripted: ScriptedDriver) -> None:
     """If the feature is already on in the structure after the unknown one, nothing is lost and nothing is logged."""
     result = scripted.recipe(f"device control modules unknown=0\n{ONE}")
-    assert scripted.world.runs()[-1]["carrier"] == "cells"
+    assert scripted.world.runs()[-1]["mode"] == "cells"
     assert given_up(result.stderr) == []
 
 
@@ -179,7 +179,7 @@ compute C1 : P0 shader=comp0
     for _ in range(2):
         result = scripted.recipe(recipe)
         assert len(given_up(result.stderr)) == 1
-        assert scripted.world.runs()[-1]["carrier"] == "off"
+        assert scripted.world.runs()[-1]["mode"] == "off"
     assert scripted.counts["probes"] == 0
 
 
@@ -198,11 +198,11 @@ ELEMENTS = {"compute": "shader=comp0", "graphics": "vert=vert0 frag=frag0", "ray
     ],
 )
 @pytest.mark.parametrize("kind", ELEMENTS)
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
-def test_pipeline_with_an_unknown_structure(world: World, kind: str, carrier: str, words: str, unprobed: int) -> None:
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_pipeline_with_an_unknown_structure(world: World, kind: str, mode: str, words: str, unprobed: int) -> None:
     """A pipeline whose flags follow an unknown structure is created as the program asked, in each run, and one line
     says so. All others are found in the second run. The program gets its feedback."""
-    config = world.policy(f"settings: {{carrier: {carrier}}}")
+    config = world.policy(f"settings: {{mode: {mode}}}")
     recipe = "device control maintenance5 binaries rays modules\n"
     recipe += f"{kind} - : P0 {ELEMENTS[kind]} feedback=pipeline {words}\n"
     alone = world.recipe(recipe, VK_INSTANCE_LAYERS=None).stdout
@@ -210,7 +210,7 @@ def test_pipeline_with_an_unknown_structure(world: World, kind: str, carrier: st
     for _ in range(2):
         result = world.recipe(recipe, **config)
         assert result.stdout == alone
-        assert world.runs()[-1]["carrier"] == carrier
+        assert world.runs()[-1]["mode"] == mode
         assert len(given_up(result.stderr)) == unprobed
     counters = world.last()
     assert (counters["pipelines"], counters["compiled"], counters["plain"]) == (1, 0, unprobed)
@@ -219,7 +219,7 @@ def test_pipeline_with_an_unknown_structure(world: World, kind: str, carrier: st
 def test_one_pipeline_costs_no_other_its_capture(scripted: ScriptedDriver) -> None:
     """A pipeline whose flags follow an unknown structure cannot be captured and is created as the program asked. The
     next one of its kind is still captured, and an equal one is created from its binaries. One line says so, once."""
-    scripted.settings(carrier="binaries")
+    scripted.settings(mode="binaries")
     recipe = f"""{DEVICE}
 compute - : P0 shader=comp0 flags=allow flags2 unknown
 compute - : P1 shader=comp1

@@ -99,7 +99,7 @@ def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> 
 
 @pytest.mark.parametrize("command", ["create-cache", "merge", "pipeline"])
 def test_death_over_a_chunk(scripted: ScriptedDriver, command: str) -> None:
-    """If the driver crashes over a chunk, that chunk is set aside. Its pipelines are compiled once more, into cells,
+    """If the driver crashes over a chunk, that chunk is blocked. Its pipelines are compiled once more, into cells,
     and the driver never gets the chunk again."""
     store_chunks(scripted)
     script = f"{PAYLOAD};{command}=crash?guilty"

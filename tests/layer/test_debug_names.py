@@ -32,11 +32,11 @@ def recorded(world: World) -> Timeline:
     return line
 
 
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
-def test_names_are_recorded(world: World, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_names_are_recorded(world: World, mode: str) -> None:
     """The timeline has the shaders of each compiled pipeline, with their hashes and names, and the pipelines' names. A
     name that was replaced before a pipeline was created is not there, nor does a destroyed module pass its name on."""
-    world.run([PROGRAM, EXTENSION], **world.policy(f"settings: {{carrier: '{carrier}'}}\n"), **AWAKE)
+    world.run([PROGRAM, EXTENSION], **world.policy(f"settings: {{mode: '{mode}'}}\n"), **AWAKE)
     line = recorded(world)
     main, twin = [event.fingerprint for event in line.events if event.is_compile][:2]
     assert list(line.shaders) == [main, twin]

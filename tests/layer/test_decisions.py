@@ -21,8 +21,8 @@ def plans(world: World) -> list[Path]:
     return sorted(world.store.glob("plans/*.plan"))
 
 
-def carriers(world: World) -> list[str]:
-    return [run["carrier"] for run in world.runs()]
+def modes(world: World) -> list[str]:
+    return [run["mode"] for run in world.runs()]
 
 
 def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
     before = plans(world)[0].stat().st_ino
     world.demo("--count", 4)
     assert plans(world)[0].stat().st_ino == before
-    assert world.last()["hits"] == 4 and carriers(world) == ["cells", "cells"]
+    assert world.last()["hits"] == 4 and modes(world) == ["cells", "cells"]
 
 
 @pytest.mark.parametrize("operation", ["stat", "open", "read"])
@@ -41,7 +41,7 @@ def test_policy_file_that_fails_for_a_moment(world: World, operation: str) -> No
     runs obey the file, and share one plan."""
     config = world.directory / "config" / "pylayer" / "policy.yaml"
     config.parent.mkdir(parents=True, mode=0o700)
-    config.write_text("settings: {carrier: 'off'}\n")
+    config.write_text("settings: {mode: 'off'}\n")
     environment = {"PYLAYER_CONFIG": None, "XDG_CONFIG_HOME": str(config.parents[1])}
     for number in range(1, 40):
         shutil.rmtree(world.store, ignore_errors=True)
@@ -52,7 +52,7 @@ def test_policy_file_that_fails_for_a_moment(world: World, operation: str) -> No
             break
         kept = plans(world)
         world.demo("--count", 4, **environment)
-        assert carriers(world)[-1] == "off" and len(plans(world)) == 1 and set(kept) <= set(plans(world)), disk.struck
+        assert modes(world)[-1] == "off" and len(plans(world)) == 1 and set(kept) <= set(plans(world)), disk.struck
     assert 1 < number < 39
 
 
@@ -61,7 +61,7 @@ def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
     """If a policy file appears, changes or is deleted, the next run gets a new plan."""
     config = world.directory / "policy.yaml"
     environment = {"PYLAYER_CONFIG": str(config)}
-    on, off = "settings: {carrier: cells}\n", "settings: {carrier: 'off'}\n"
+    on, off = "settings: {mode: cells}\n", "settings: {mode: 'off'}\n"
     if how != "file appears":
         config.write_text(on if how == "file changes" else off)
     world.demo("--count", 4, **environment)
@@ -70,7 +70,7 @@ def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
     else:
         config.write_text(off)
     world.demo("--count", 4, **environment)
-    assert carriers(world) == (["off", "cells"] if how == "file goes" else ["cells", "off"])
+    assert modes(world) == (["off", "cells"] if how == "file goes" else ["cells", "off"])
 
 
 def test_policy_file_that_was_changed_back(world: World) -> None:
@@ -78,11 +78,11 @@ def test_policy_file_that_was_changed_back(world: World) -> None:
     even if it has its old time, too."""
     config = world.directory / "policy.yaml"
     environment = {"PYLAYER_CONFIG": str(config)}
-    for carrier in ("cells", "off!!", "cells"):
-        config.write_text(f"settings: {{carrier: '{carrier.rstrip('!')}'}}{carrier.count('!') * ' '}\n")
+    for mode in ("cells", "off!!", "cells"):
+        config.write_text(f"settings: {{mode: '{mode.rstrip('!')}'}}{mode.count('!') * ' '}\n")
         os.utime(config, (1_000_000_000,) * 2)
         world.demo("--count", 4, **environment)
-    assert carriers(world) == ["cells", "off", "cells"] and len(plans(world)) == 2
+    assert modes(world) == ["cells", "off", "cells"] and len(plans(world)) == 2
 
 
 def test_containers_share_a_plan(world: World, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_containers_share_a_plan(world: World, tmp_path: Path) -> None:
         world.install_manifest(image / "pylayer")
         config = tmp_path / "policy.yaml"
         config.unlink(missing_ok=True)
-        config.write_text("settings: {carrier: cells}\n")
+        config.write_text("settings: {mode: cells}\n")
         os.utime(config, (1_000_000_000,) * 2)
         world.demo("--count", 4, PYLAYER_CONFIG=str(config))
         counts.append((len(plans(world)), world.last()["fetched"]))
@@ -149,11 +149,11 @@ def test_each_program_has_its_own(world: World) -> None:
 
 def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
     """A plan made for one program is not used for another."""
-    environment = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
+    environment = world.policy('rules:\n  - match: {application: "pipelines"}\n    set: {mode: "off"}\n')
     for _ in range(2):
         world.demo("--count", 1, **environment)
         world.run(two_instances(), **environment)
-    assert carriers(world) == ["off", "cells", "cells"] * 2
+    assert modes(world) == ["off", "cells", "cells"] * 2
 
 
 def test_policy_class_is_asked_every_time(world: World) -> None:

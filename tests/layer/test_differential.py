@@ -131,16 +131,16 @@ def generated() -> str:
 
 
 @needs_validation
-@pytest.mark.parametrize("carrier", [None, "cells", "binaries"])
-def test_generated_programs_are_valid(world: World, tmp_path: Path, carrier: str | None, generated: str) -> None:
+@pytest.mark.parametrize("mode", [None, "cells", "binaries"])
+def test_generated_programs_are_valid(world: World, tmp_path: Path, mode: str | None, generated: str) -> None:
     """Validation reports nothing about generated programs, so that a difference is never the program's fault. It also
     reports nothing below the layer, with an empty store and a full one."""
     config, log = tmp_path / "policy.yaml", tmp_path / "validation.txt"
-    config.write_text(f"settings: {{carrier: '{carrier}'}}\n")
+    config.write_text(f"settings: {{mode: '{mode}'}}\n")
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", str(PROGRAM)]
-    changes = {"PYLAYER_CONFIG": str(config)} if carrier else {"VK_INSTANCE_LAYERS": None}
-    for _ in range(2 if carrier else 1):
+    changes = {"PYLAYER_CONFIG": str(config)} if mode else {"VK_INSTANCE_LAYERS": None}
+    for _ in range(2 if mode else 1):
         output = world.run(command, input=generated, **changes).stdout
         assert output.count("end\n") == generated.count("end\n") >= 15
         assert unknown_errors(log) == set()
-    assert len(world.runs()) == (30 if carrier else 0)
+    assert len(world.runs()) == (30 if mode else 0)

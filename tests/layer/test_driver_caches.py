@@ -79,11 +79,11 @@ OWN_CACHE: list[str | int] = ["--count", 8, "--cache", "object", "--feedback"]
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_no_cache_can_be_created(scripted: ScriptedDriver, result: str) -> None:
-    """If vkCreatePipelineCache always fails, the carrier is off, the layer warns once that the driver refused an empty
+    """If vkCreatePipelineCache always fails, the mode is off, the layer warns once that the driver refused an empty
     cache, and passes all calls."""
     assert scripted.compiles_after(f"create-cache=error:{result}", "--count", 8) == 0
     assert scripted.warnings(scripted.under_fault).count("the driver refused an empty pipeline cache") == 1
-    assert [(run["carrier"], run["counters"]["passed"]) for run in scripted.world.runs()[:2]] == [("off", 8)] * 2
+    assert [(run["mode"], run["counters"]["passed"]) for run in scripted.world.runs()[:2]] == [("off", 8)] * 2
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
     assert scripted.world.last()["load_failed"] == 1
 
 
-@pytest.mark.parametrize("carrier", ["auto", "binaries"])
-def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["auto", "binaries"])
+def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, mode: str) -> None:
     """If any one allocation of the driver fails, at worst a command of the program returns VK_ERROR_OUT_OF_HOST_MEMORY.
     The store verifies afterwards, and is complete."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     arguments: list[str | int] = ["--count", 4, "--compute", "--api", "1.3"]
     scripted.demo(*arguments)
     scripted.demo(*arguments)

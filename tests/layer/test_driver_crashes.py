@@ -13,7 +13,7 @@ from disk import FailingDisk
 from scripted_driver import ScriptedDriver, read_counts
 from world import BUILD, LAYER_NAME, seen
 
-#: The carrier, the command in which the driver crashes over the entry of the third pipeline, and how the program
+#: The mode, the command in which the driver crashes over the entry of the third pipeline, and how the program
 #: creates its pipelines.
 CRASHES: list[tuple[str, str, list[str | int]]] = [
     ("auto", "create-cache=crash?guilty", ["--count", 8]),
@@ -29,17 +29,17 @@ CRASHES: list[tuple[str, str, list[str | int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("carrier", "script", "arguments"), CRASHES)
-def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, arguments: list[str | int]) -> None:
-    """After the driver crashed over stored data, the next run says what is set aside and creates all pipelines. The run
+@pytest.mark.parametrize(("mode", "script", "arguments"), CRASHES)
+def test_crashes_once(scripted: ScriptedDriver, mode: str, script: str, arguments: list[str | int]) -> None:
+    """After the driver crashed over stored data, the next run says what is blocked and creates all pipelines. The run
     after that compiles nothing, although the driver would still crash over the old data."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     driver = script.rpartition(";")[0]
     healthy = seen(scripted.demo(*arguments, script=f"guilty=3;{driver}"))
     crashed = scripted.demo(*arguments, script=script, check=False)
     assert crashed.returncode < 0
     result = scripted.demo(*arguments, script=script)
-    assert seen(result) == healthy and "set aside" in scripted.warnings(result)
+    assert seen(result) == healthy and "blocked" in scripted.warnings(result)
     assert seen(scripted.demo(*arguments, script=script, verify=True)) == healthy
     assert scripted.counts["compiles"] == 0
 
@@ -80,9 +80,9 @@ optimized: compute C0 : P1 shader=comp0 {how}
     ],
 )
 def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
-    """The suspected pipeline is created after stored data was merged into the program's own cache, and the driver still
+    """The blocked pipeline is created after stored data was merged into the program's own cache, and the driver still
     has the fatal entry, of an equal pipeline with another name. The pipeline is still compiled, without any cache."""
-    scripted.settings(carrier="cells")
+    scripted.settings(mode="cells")
     scripted.recipe(f"{optimized('spec=1000:1')}again: compute C0 : P3 shader=comp0 {SAME}\n", script="guilty=2")
     fatal = "internal-cache=no;pipeline=crash?guilty"
     assert scripted.recipe(optimized(SAME), script=fatal, check=False).returncode == -signal.SIGSEGV
@@ -91,11 +91,11 @@ def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script:
     assert (scripted.counts["guilty-uses"], scripted.counts["hits"] > 0) == (0, True)
 
 
-@pytest.mark.parametrize("carrier", ["auto"])
-def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto"])
+def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, mode: str, tmp_path: Path) -> None:
     """A program's own cache file that passes every check crashes the driver when it is used: in each run without the
     layer, once with it."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     file, script = tmp_path / "cache", "pipeline=crash?guilty"
     scripted.demo("--count", 8, "--cache", "object", "--cache-save", file, script="guilty=3")
     arguments = ["--count", 8, "--cache", file]
@@ -121,7 +121,7 @@ def test_verdict_in_a_file_that_is_replaced(scripted: ScriptedDriver, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("carrier", "script"),
+    ("mode", "script"),
     [
         ("auto", "create-device=crash"),
         ("auto", "pipeline=abort?compile@2"),
@@ -129,9 +129,9 @@ def test_verdict_in_a_file_that_is_replaced(scripted: ScriptedDriver, tmp_path: 
         ("binaries", "create-object=kill@40"),
     ],
 )
-def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str, script: str) -> None:
+def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, mode: str, script: str) -> None:
     """If the driver crashes repeatedly while it handles no stored data, all stored data stays in use."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     scripted.demo("--count", 8, "--api", "1.3")
     for _ in range(4):
         assert scripted.demo("--count", 12, "--api", "1.3", script=script, check=False).returncode < 0
@@ -184,7 +184,7 @@ def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
 
 
 def test_all_stored_data_hangs_the_driver(scripted: ScriptedDriver) -> None:
-    """If the driver hangs over whatever is stored, each kill sets aside what was read. After the third the layer is off
+    """If the driver hangs over whatever is stored, each kill blocks what was read. After the third the layer is off
     for the program, which compiles everything and goes on."""
     hang = "create-cache=hang?data"
     scripted.demo("--count", 8)

@@ -28,7 +28,7 @@ class Defect(NamedTuple):
 
     script: str
     warm: bool = False
-    carrier: str = "auto"
+    mode: str = "auto"
     finds: int = 1
     off: bool = False
 
@@ -43,7 +43,7 @@ DEFECTS = {
     "compiles are hits, hits are none, warm": Defect("feedback=wrong", warm=True),
     # ANV of Mesa 26.1.6.
     "each process has a global key": Defect("global-key=process"),
-    "each process has a global key, binaries": Defect("global-key=process", carrier="binaries", finds=2),
+    "each process has a global key, binaries": Defect("global-key=process", mode="binaries", finds=2),
     # NVK, for some pipelines.
     "VK_INCOMPLETE at the exact size": Defect("get-data=tight"),
     # ANV and HASVK of Mesa 22.3.6.
@@ -58,7 +58,7 @@ DEFECTS = {
 def test_defect(scripted: ScriptedDriver, name: str, program: str) -> None:
     """The program sees the same in each run. Everything is stored once and found later, or the layer is off."""
     defect, arguments = DEFECTS[name], PROGRAMS[program]
-    scripted.settings(carrier=defect.carrier)
+    scripted.settings(mode=defect.mode)
     alone = seen(scripted.demo(*arguments, script=defect.script, layered=False))
     # Binaries are for pipelines without a cache.
     finds = 1 if program == "own cache" else defect.finds
@@ -68,7 +68,7 @@ def test_defect(scripted: ScriptedDriver, name: str, program: str) -> None:
         assert seen(scripted.demo(*arguments, script=more + defect.script, verify=True)) == alone
         run = scripted.world.runs()[-1]
         if defect.off:
-            assert (run["stored_records"], run["carrier"]) == (0, "off")
+            assert (run["stored_records"], run["mode"]) == (0, "off")
             assert NOTHING in run["reason"]
         else:
             found = number >= finds
@@ -76,21 +76,21 @@ def test_defect(scripted: ScriptedDriver, name: str, program: str) -> None:
             assert scripted.counts["compiles"] == (0 if found or more == "warm=yes;" else COUNT)
         sizes.append(sum(path.stat().st_size for path in scripted.world.store.glob("s*/**/*") if path.is_file()))
     assert (scripted.world.last()["passed"] == COUNT) is defect.off
-    assert sizes[-1] - sizes[finds + 1] < 1024  # pipelines, verdicts and recordings; a fold may add a table
+    assert sizes[-1] - sizes[finds + 1] < 1024  # pipelines, verdicts and recordings; a compaction may add a table
 
 
 @pytest.mark.parametrize("name", DEFECTS)
 def test_doctor(scripted: ScriptedDriver, name: str) -> None:
     """doctor says in one line whether pipelines can be stored, and if not, why."""
     defect = DEFECTS[name]
-    scripted.settings(carrier=defect.carrier)
+    scripted.settings(mode=defect.mode)
     done = scripted.world.pylayer("doctor", "--json", check=False, **scripted.environment(defect.script))
     (device,) = json.loads(done.stdout)["devices"]
-    wanted = {"status": "ok", "carrier": "cells", "tried": "its second run found it in the store"}
+    wanted = {"status": "ok", "mode": "cells", "tried": "its second run found it in the store"}
     if defect.off:
-        wanted = {"status": "warning", "carrier": "off", "tried": "nothing is stored", "reason": NOTHING}
-    elif defect.carrier == "binaries":
-        wanted = {"status": "warning", "carrier": "binaries", "tried": "its second run did not find it"}
+        wanted = {"status": "warning", "mode": "off", "tried": "nothing is stored", "reason": NOTHING}
+    elif defect.mode == "binaries":
+        wanted = {"status": "warning", "mode": "binaries", "tried": "its second run did not find it"}
     assert {key: part for key, part in wanted.items() if part in device[key]} == wanted
     assert "\n" not in device["reason"]
 
@@ -127,7 +127,7 @@ def test_bad_process(scripted: ScriptedDriver, script: str, program: str) -> Non
         assert seen(scripted.demo(*arguments, script=f"internal-cache=no;{script if bad else ''}")) == alone
         run = scripted.world.runs()[-1]
         compiles = 0 if number > 0 and not bad else COUNT
-        assert (run["carrier"], scripted.counts["compiles"]) == ("cells", compiles)
+        assert (run["mode"], scripted.counts["compiles"]) == ("cells", compiles)
         assert run["stored_records"] <= compiles
         assert compiles or run["counters"]["fetched"] == COUNT  # the records of bad processes are not read
     assert not list(scripted.world.store.glob("store/*/*.verdict"))

@@ -41,10 +41,10 @@ OUTCOMES: dict[str, tuple[Change, str]] = {
 UNKNOWN: dict[str, Change] = {"header alone": lambda data: data[:32], "twice": lambda data: data + data}
 
 
-@pytest.mark.parametrize(("carrier", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2])])
-def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, others: list[str], carrier: str) -> None:
+@pytest.mark.parametrize(("mode", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2])])
+def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, others: list[str], mode: str) -> None:
     """Several builds use one store in turn. Each finds its own pipelines and none of the others'."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     arguments = ["--count", 6, "--api", "1.3"]
     for compiled in (6, 0):
         for script in ("build=1", *others):

@@ -94,7 +94,7 @@ def start(public: Path, world: World, program: Path, *arguments: str) -> subproc
     own = world.directory / "own"
     if not own.exists():
         own.mkdir()
-        (own / "policy.yaml").write_text("settings: {carrier: cells}\n")
+        (own / "policy.yaml").write_text("settings: {mode: cells}\n")
     environment = {
         **{key: value for key, value in world.environment.items() if key != "VK_INSTANCE_LAYERS"},
         "PYLAYER_CONFIG": str(own / "policy.yaml"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from programs.modes import Arguments, modes
+from programs.ways import Arguments, ways
 from scripted_driver import ScriptedDriver
 from world import seen
 
@@ -20,7 +20,7 @@ ONLY_CACHES = "internal-cache=no;binaries=no"
 SLOW_COMPILES = "internal-cache=no;binaries=no;pipeline=slow:5?compile"
 SLOW = "create-cache=slow:2;get-data=slow:2;merge=slow:2"
 
-#: Faults that make no difference to the cells carrier: the second run only hits.
+#: Faults that make no difference to the cells mode: the second run only hits.
 WITHOUT_CONSEQUENCE = [
     "get-data=grow@1",
     "get-data=error:out-of-host-memory?data@1",
@@ -46,13 +46,13 @@ def test_program_that_may_not_compile_notices_nothing(scripted: ScriptedDriver, 
 def test_second_run_compiles_nothing(scripted: ScriptedDriver, script: str) -> None:
     """If the layer can do without what is missing, all pipelines of the second run are cache hits."""
     arguments = ["--count", 24, "--threads", 3, "--api", "1.3"]
-    scripted.settings(carrier="cells")
+    scripted.settings(mode="cells")
     scripted.demo(*arguments, script=script)
     assert scripted.world.last()["compiled"] == 24
     scripted.demo(*arguments, script=script)
     counters = scripted.world.last()
     assert (counters["hits"], counters["compiled"]) == (24, 0)
-    assert scripted.world.runs()[-1]["carrier"] == "cells"
+    assert scripted.world.runs()[-1]["mode"] == "cells"
 
 
 def test_feedback_that_never_tells_of_hits(scripted: ScriptedDriver) -> None:
@@ -173,8 +173,8 @@ def test_empty_cache_that_cannot_be_read(scripted: ScriptedDriver) -> None:
 
 #: Some pipelines always fail, the same ones in every process.
 FAILING = "pipeline=error:unknown?chosen?!may-not-compile"
-FAILING_MODES: dict[str, Arguments] = {
-    **modes(only=("mixed", "large batches", "derivatives", "own cache", "threads and batches", "feedback in batches")),
+FAILING_WAYS: dict[str, Arguments] = {
+    **ways(only=("mixed", "large batches", "derivatives", "own cache", "threads and batches", "feedback in batches")),
     "batches, early return": ["--count", 30, "--batch", 6, "--early-return"],
     "derivatives, early return": ["--count", 30, "--batch", 6, "--derivatives", "--early-return"],
     "own cache, early return": ["--count", 30, "--batch", 6, "--early-return", "--cache", "object"],
@@ -182,15 +182,15 @@ FAILING_MODES: dict[str, Arguments] = {
 }
 
 
-@pytest.mark.parametrize("mode", FAILING_MODES)
-def test_failing_pipelines(scripted: ScriptedDriver, mode: str) -> None:
+@pytest.mark.parametrize("way", FAILING_WAYS)
+def test_failing_pipelines(scripted: ScriptedDriver, way: str) -> None:
     """Pipelines that the driver refuses fail with its result, with an empty store and a full one. The others are
     created."""
     script = f"{ONLY_CACHES};{FAILING}"
-    alone = scripted.demo(*FAILING_MODES[mode], script=script, layered=False, check=False)
+    alone = scripted.demo(*FAILING_WAYS[way], script=script, layered=False, check=False)
     assert alone["failed"] > 0 and "VK_ERROR_UNKNOWN" in alone["results"]
     for _ in range(2):
-        assert seen(scripted.demo(*FAILING_MODES[mode], script=script, check=False)) == seen(alone)
+        assert seen(scripted.demo(*FAILING_WAYS[way], script=script, check=False)) == seen(alone)
     assert scripted.world.last()["compiled"] == 0
     assert scripted.world.last()["failed"] > 0
 

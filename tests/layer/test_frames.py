@@ -118,12 +118,12 @@ def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
 @pytest.mark.parametrize(
     ("settings", "script"),
     [
-        ({"carrier": "binaries"}, "internal-cache=no"),  # CAPTURE_DATA
-        ({"carrier": "observe"}, ""),
+        ({"mode": "binaries"}, "internal-cache=no"),  # CAPTURE_DATA
+        ({"mode": "observe"}, ""),
     ],
 )
 def test_counted_whoever_compiles(driver: ScriptedDriver, settings: dict[str, Any], script: str) -> None:
-    """Frames that pipelines held up are counted with each carrier."""
+    """Frames that pipelines held up are counted with each mode."""
     driver.settings(**settings)
     driver.program("frames", 60, "api=3", script=f"{script};{SLOW}")
     assert driver.world.last()["late_by_pipelines"] > 0
@@ -228,8 +228,8 @@ def test_warm(driver: ScriptedDriver) -> None:
 
 
 def test_off(driver: ScriptedDriver) -> None:
-    """With the carrier off no frame is seen."""
-    driver.settings(carrier="off")
+    """With the mode off no frame is seen."""
+    driver.settings(mode="off")
     driver.program("frames", 10, script=SLOW)
     counted = [values["counters"].get("frames", 0) for values in driver.world.runs()]
     assert counted in ([0], [])

@@ -48,7 +48,7 @@ def test_no_long_wait(world: World, way: str) -> None:
 
 def test_records_that_only_policy_reads(world: World) -> None:
     """Pipeline creation inside of dlopen does not wait for a load that cannot begin."""
-    config = world.policy("settings: {carrier: binaries}\n")
+    config = world.policy("settings: {mode: binaries}\n")
     for _ in range(2):
         world.run([str(HOST), *WAYS["constructor"]], **config)
     assert not waits(world, WAYS["constructor"], **config)

@@ -94,7 +94,7 @@ def test_log_file_that_the_program_closes(quick: World, own: Path) -> None:
     steps += [*END, "check-files", "instance", "device", *END]
     process = run_host(quick, *steps, PYLAYER_LOG="info", PYLAYER_LOG_FILE=str(log))
     assert "own files: 0 wrong\n" in process.stdout
-    assert log.read_text().count("carrier cells") == 2
+    assert log.read_text().count("mode cells") == 2
 
 
 def test_log_and_a_stderr_that_is_data(world: World) -> None:
@@ -110,7 +110,7 @@ def test_log_follows_a_terminal_or_appended_file(world: World) -> None:
     """If a program redirects standard error to a file of messages, the log lines are in that file."""
     messages = world.directory / "messages"
     run_host(world, "instance", "append-stderr", messages, "device", "pipelines", 2, *END, PYLAYER_LOG="info")
-    assert "carrier cells" in messages.read_text()
+    assert "mode cells" in messages.read_text()
 
 
 def test_change_of_directory(world: World) -> None:

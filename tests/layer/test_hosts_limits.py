@@ -140,7 +140,7 @@ def test_little_memory_may_be_locked(world: World) -> None:
 def test_log_lines_in_a_sandbox(world: World) -> None:
     """A line of the log needs no system call that strict sandboxes end a process for."""
     process = run_host(world, "instance", "forbid", "signals", "device", "pipelines", 3, *END, PYLAYER_LOG="info")
-    assert "carrier cells for host" in process.stderr
+    assert "mode cells for host" in process.stderr
 
 
 def test_policy_is_scheduled_as_main(world: World) -> None:

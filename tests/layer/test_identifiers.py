@@ -23,33 +23,33 @@ NOT_REQUIRED = "skip not-required"
 WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
 
-#: Every way with the carrier that most devices have; with the others only the ways that make a difference to them.
-WAYS_OF_CARRIERS = {"cells": tuple(WAYS), "binaries": ("plain", "feedback")}
+#: Every way with the mode that most devices have; with the others only the ways that make a difference to them.
+WAYS_OF_MODES = {"cells": tuple(WAYS), "binaries": ("plain", "feedback")}
 EACH_WAY = pytest.mark.parametrize(
-    ("carrier", "way"),
-    [(carrier, way) for carrier, ways in WAYS_OF_CARRIERS.items() for way in ways],
-    indirect=["carrier"],
+    ("mode", "way"),
+    [(mode, way) for mode, ways in WAYS_OF_MODES.items() for way in ways],
+    indirect=["mode"],
 )
-EACH_CARRIER = pytest.mark.parametrize("carrier", WAYS_OF_CARRIERS, indirect=True)
+EACH_MODE = pytest.mark.parametrize("mode", WAYS_OF_MODES, indirect=True)
 
 
 @pytest.fixture
-def carrier(world: World, request: pytest.FixtureRequest) -> str:
-    world.environment |= world.policy(f"settings: {{carrier: {request.param}}}\n")
+def mode(world: World, request: pytest.FixtureRequest) -> str:
+    world.environment |= world.policy(f"settings: {{mode: {request.param}}}\n")
     return str(request.param)
 
 
-def write(world: World, mode: str, device: str = "") -> str:
-    """Writes the recipe of a mode, and returns its file."""
-    file = world.directory / f"{mode}.recipe"
-    file.write_text(recipe(mode, world.directory / "identifiers", device))
+def write(world: World, way: str, device: str = "") -> str:
+    """Writes the recipe of a way, and returns its file."""
+    file = world.directory / f"{way}.recipe"
+    file.write_text(recipe(way, world.directory / "identifiers", device))
     return str(file)
 
 
-def run(world: World, mode: str, *options: str, device: str = "", **environment: str | None) -> list[str]:
-    """Returns what the program saw, a line for each call in order: the call's name without the mode's, its result and
+def run(world: World, way: str, *options: str, device: str = "", **environment: str | None) -> list[str]:
+    """Returns what the program saw, a line for each call in order: the call's name without the way's, its result and
     its pipelines. A call that was not required is none."""
-    lines = parse(world.run([PROGRAM, *options, write(world, mode, device)], **environment).stdout)
+    lines = parse(world.run([PROGRAM, *options, write(world, way, device)], **environment).stdout)
     return [f"{line.name.partition('.')[2]} {line.seen}" for line in lines if line.seen not in ("done", NOT_REQUIRED)]
 
 
@@ -74,21 +74,21 @@ def take_identifiers(world: World) -> None:
 
 
 @functools.cache
-def run_alone(mode: str, *options: str) -> list[str]:
-    """Runs this mode without the layer, after its identifiers were recorded. Do not change the returned list."""
+def run_alone(way: str, *options: str) -> list[str]:
+    """Runs this way without the layer, after its identifiers were recorded. Do not change the returned list."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory))
         take_identifiers(world)
-        return run(world, mode, *options, VK_INSTANCE_LAYERS=None)
+        return run(world, way, *options, VK_INSTANCE_LAYERS=None)
 
 
 @functools.cache
-def run_on_warm_driver(mode: str) -> list[str]:
-    """Runs this mode without the layer, with the driver's own disk cache filled by the recording run."""
+def run_on_warm_driver(way: str) -> list[str]:
+    """Runs this way without the layer, with the driver's own disk cache filled by the recording run."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory))
         disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
-        return [run(world, one, VK_INSTANCE_LAYERS=None, **disk) for one in ("record", mode)][-1]
+        return [run(world, one, VK_INSTANCE_LAYERS=None, **disk) for one in ("record", way)][-1]
 
 
 def compiled(counters: dict[str, int]) -> int:
@@ -101,7 +101,7 @@ def required(lines: list[str]) -> list[str]:
 
 
 @EACH_WAY
-def test_hits_without_code(world: World, carrier: str, way: str) -> None:
+def test_hits_without_code(world: World, mode: str, way: str) -> None:
     """Pipelines created from modules are found by identifiers alone, as in the driver's own warm cache."""
     expected = run_on_warm_driver("replay")
     recorded = run(world, "record", *WAYS[way])
@@ -115,7 +115,7 @@ def test_hits_without_code(world: World, carrier: str, way: str) -> None:
 
 
 @EACH_WAY
-def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: str) -> None:
+def test_what_is_created_after_a_miss_is_kept(world: World, mode: str, way: str) -> None:
     """With an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED. The pipeline that is then created from code
     is found by its identifier in the next run."""
     take_identifiers(world)
@@ -128,8 +128,8 @@ def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: s
     assert first["pipelines"] == second["pipelines"] == 16
 
 
-@EACH_CARRIER
-def test_miss_leaves_nothing(world: World, carrier: str) -> None:
+@EACH_MODE
+def test_miss_leaves_nothing(world: World, mode: str) -> None:
     """Identifiers that nothing knows give the same result as without the layer in every run, and nothing is
     compiled."""
     take_identifiers(world)
@@ -142,7 +142,7 @@ def test_miss_leaves_nothing(world: World, carrier: str) -> None:
 
 
 @EACH_WAY
-def test_mixed_batches(world: World, carrier: str, way: str) -> None:
+def test_mixed_batches(world: World, mode: str, way: str) -> None:
     """With identifiers and modules in one call, each gives the same result as by itself, and EARLY_RETURN_ON_FAILURE
     ends the call at the same pipeline as without the layer."""
     take_identifiers(world)
@@ -158,7 +158,7 @@ def test_mixed_batches(world: World, carrier: str, way: str) -> None:
 
 
 @EACH_WAY
-def test_garbage(world: World, carrier: str, way: str) -> None:
+def test_garbage(world: World, mode: str, way: str) -> None:
     """Bytes that are no identifier, of every allowed size, are unknown, as without the layer."""
     run(world, "record", *WAYS[way])
     alone = run_alone("garbage", *WAYS[way])
@@ -167,8 +167,8 @@ def test_garbage(world: World, carrier: str, way: str) -> None:
         assert run(world, "garbage", *WAYS[way]) == alone
 
 
-@EACH_CARRIER
-def test_extension_not_enabled(world: World, carrier: str) -> None:
+@EACH_MODE
+def test_extension_not_enabled(world: World, mode: str) -> None:
     """A program that chains identifiers without enabling the extension sees what it sees without the layer."""
     expected = run_on_warm_driver("replay")
     run(world, "record")
@@ -183,8 +183,8 @@ def driver_knows_inline_code(world: World) -> bool:
     26.1.6 compiles them again, RADV 25.0.7 does not."""
     disk = world.directory / "mesa"
     sizes = []
-    for mode in ("record", "inline"):
-        run(world, mode, VK_INSTANCE_LAYERS=None, **with_disk_cache(disk))
+    for way in ("record", "inline"):
+        run(world, way, VK_INSTANCE_LAYERS=None, **with_disk_cache(disk))
         sizes.append(bytes_on_disk(disk))
     return sizes[0] == sizes[1] > 0
 
@@ -194,11 +194,11 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
     store knows that its record is in use."""
     wanted = record(world)
     seen, stored = {}, {}
-    for mode, days in (("record", 6), ("inline", 4), ("replay", 2), ("translate", 0)):
-        run(world, mode, **days_ago(world, days))
+    for way, days in (("record", 6), ("inline", 4), ("replay", 2), ("translate", 0)):
+        run(world, way, **days_ago(world, days))
         found = wanted.take()
-        seen[mode] = set(only(found, "destroyed")[0]["seen"])
-        stored[mode] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
+        seen[way] = set(only(found, "destroyed")[0]["seen"])
+        stored[way] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
     assert stored["record"] <= seen["record"] and len(seen["record"]) == 14
     assert seen["inline"] == seen["translate"] == seen["record"]
     # Without the two libraries that RADV creates only from code, and without what is linked from them.
@@ -213,8 +213,8 @@ def test_identifiers_ignored(world: World) -> None:
     wanted = record(world)
     seen = []
     for days, device, wish in ((4, "", None), (2, "", "ignore"), (0, WITHOUT_EXTENSION, None)):
-        mode, old = "inline" if device else "record", days_ago(world, days)
-        run(world, mode, device=device, PYLAYER_SHADER_IDENTIFIERS=wish, **old)
+        way, old = "inline" if device else "record", days_ago(world, days)
+        run(world, way, device=device, PYLAYER_SHADER_IDENTIFIERS=wish, **old)
         ended = only(wanted.take(), "destroyed")[0]
         seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
     (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
@@ -239,14 +239,14 @@ def test_identifier_of_no_bytes(world: World) -> None:
 
 
 @needs_validation
-@pytest.mark.parametrize("mode", ["record", "translate", "mixed"])
-def test_validation(world: World, tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("way", ["record", "translate", "mixed"])
+def test_validation(world: World, tmp_path: Path, way: str) -> None:
     """Validation below the layer reports the same as without the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     take_identifiers(world)
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, write(world, mode)]
+        command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, write(world, way)]
         world.run(command, VK_INSTANCE_LAYERS=layers)
         said.append(sorted({line for line in log.read_text().splitlines() if "VUID" in line}))
     assert said[0] == said[1] == said[2]

@@ -52,12 +52,12 @@ def test_package_that_was_never_compiled(world: World, broken: Path) -> None:
     before = set(broken.rglob("*"))
     for path in before:
         path.chmod(path.stat().st_mode & ~0o222)
-    world.configure(carrier="observe")
+    world.configure(mode="observe")
     for _ in range(20):  # a busy machine may need longer than vkCreateDevice waits
         world.demo("--count", 8)
         if world.runs():
             break
-    assert world.runs()[-1]["carrier"] == "observe"
+    assert world.runs()[-1]["mode"] == "observe"
     assert set(broken.rglob("*")) == before
     for path in before:
         path.chmod(path.stat().st_mode | 0o200)

@@ -19,7 +19,7 @@ from namespaces import container, rebooted
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, World
 
-from pylayer.store import runs, sentinel
+from pylayer.store import crash_marker, runs
 
 COUNT = 8
 HOST = str(BUILD / "tests" / "host")
@@ -85,7 +85,7 @@ def test_a_warm_program_is_seen(world: World) -> None:
             COUNT,
             "host",
         )
-        assert (shown["carrier"], shown["compiled"]) == ("cells", 0) and shown["last_started_s"] > 0
+        assert (shown["mode"], shown["compiled"]) == ("cells", 0) and shown["last_started_s"] > 0
         total = told(world, "stats")["total"]
         assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
         assert newest(world) == (program.pid, "running", COUNT)
@@ -107,12 +107,12 @@ def test_looks_follow_a_warm_program(world: World) -> None:
 
 
 def test_the_next_start_keeps_it(world: World) -> None:
-    """The next start of the layer writes the file of a run whose process was killed, with what the sentinel said, and
-    deletes the sentinel. It needs no interpreter for that."""
+    """The next start of the layer writes the file of a run whose process was killed, with what the crash marker said,
+    and deletes the crash marker. It needs no interpreter for that."""
     fill(world)
     kill(world)
     (left,) = world.live_files()
-    counted = runs.read_sentinel(str(left))
+    counted = runs.read_marker(str(left))
     assert counted["counters"]["hits"] == COUNT
     process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
     assert "_policy. is not mapped" in process.stderr
@@ -129,10 +129,10 @@ def test_the_next_start_keeps_it(world: World) -> None:
 KILLED = {"warm": (WARM, 0), "cold in its middle": ((*WARM, "pipelines", "3", "await-journal", "3"), 3)}
 
 
-@pytest.mark.parametrize("counted", ["in the sentinel", "by the next start"])
+@pytest.mark.parametrize("counted", ["in the crash marker", "by the next start"])
 @pytest.mark.parametrize(("steps", "compiled"), KILLED.values(), ids=list(KILLED))
 def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: int, counted: str) -> None:
-    """Each command that reads runs shows what a killed program found and compiled, whether only its sentinel counts
+    """Each command that reads runs shows what a killed program found and compiled, whether only its crash marker counts
     that or the next start has written it down."""
     fill(world)
     before = told(world, "stats")["total"]
@@ -158,7 +158,7 @@ def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: i
 
 
 def test_first_run_that_is_killed(world: World) -> None:
-    """The sentinel of a program counts its first run, too, if policy could not write the run's file."""
+    """The crash marker of a program counts its first run, too, if policy could not write the run's file."""
     steps = ("instance", "device", "pipelines", "3", "await-journal", "3")
     kill(world, *steps, **FailingDisk(world, "open:ENOSPC:path=/runs/").environment)
     assert len(world.live_files()) == len(world.runs()) == told(world, "stats")["total"]["runs"] == 1
@@ -234,7 +234,7 @@ def test_after_a_reboot(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [WARM, (*WARM, "pipelines", "3", "await-journal", "3")], ids=["warm", "with policy"])
 def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
     """The program of a container is running as long as it lives, and died as soon as the container is killed: also once
-    another start has deleted its sentinel."""
+    another start has deleted its crash marker."""
     fill(world)
     with going_on(world, *steps, around=container()) as program:
         while not told(world, "stats", "--runs")["processes"] or newest(world)[1] != "running":
@@ -253,8 +253,8 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("setting", ["store: read-only", "no store"])
 def test_store_that_is_not_written(world: World, setting: str, tmp_path: Path) -> None:
-    """With a store that programs only read, the sentinel is in the runtime directory, and a warm program is seen there.
-    Without a store nothing is recorded."""
+    """With a store that programs only read, the crash marker is in the runtime directory, and a warm program is seen
+    there. Without a store nothing is recorded."""
     fill(world)
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
@@ -277,11 +277,11 @@ def test_store_that_is_not_written(world: World, setting: str, tmp_path: Path) -
 
 def wound(path: Path, how: str) -> None:
     data = bytearray(path.read_bytes())
-    text = data.index(b"layout=s:", sentinel.RUN_OFFSET)
+    text = data.index(b"layout=s:", crash_marker.RUN_OFFSET)
     if how == "truncated":
-        data = data[: sentinel.RUN_OFFSET + 100]
+        data = data[: crash_marker.RUN_OFFSET + 100]
     elif how == "no run":
-        data[sentinel.RUN_OFFSET :] = bytes(len(data) - sentinel.RUN_OFFSET)
+        data[crash_marker.RUN_OFFSET :] = bytes(len(data) - crash_marker.RUN_OFFSET)
     elif how == "endless":
         data[text : text + 9 + 11] = b"layout=s:1 99999999 1"[: 9 + 11]
     else:
@@ -291,9 +291,9 @@ def wound(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["truncated", "no run", "endless", "far"])
-def test_damaged_sentinel(world: World, how: str) -> None:
-    """A sentinel that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and the
-    file is deleted by the next start of the layer or of policy."""
+def test_damaged_marker(world: World, how: str) -> None:
+    """A crash marker that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and
+    the file is deleted by the next start of the layer or of policy."""
     fill(world)
     before = len(world.runs())
     kill(world)
@@ -326,8 +326,8 @@ def test_another_build_counted(world: World) -> None:
     assert kept["died"] is True and kept["counters"]["hits"] == COUNT
 
 
-def test_sentinel_of_a_newer_version(world: World) -> None:
-    """The sentinel of a newer version stays, and keeps nobody from reading the store."""
+def test_marker_of_a_newer_version(world: World) -> None:
+    """The crash marker of a newer version stays, and keeps nobody from reading the store."""
     fill(world)
     kill(world)
     (path,) = world.live_files()
@@ -349,7 +349,7 @@ def test_forget(world: World, marked: bool) -> None:
     forget = ("rm", "host", "--history", "--yes")
     if marked:
         data = bytearray(path.read_bytes())
-        data[sentinel.OFFSET : sentinel.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
+        data[crash_marker.OFFSET : crash_marker.OFFSET + 8] = b"\5\0\0\0\0\0\1\0"
         path.write_bytes(data)
         world.pylayer(*forget)
         assert path.exists() and world.runs() == []

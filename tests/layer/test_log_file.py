@@ -31,7 +31,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_file_is_made_for_its_owner(world: World) -> None:
-    """A missing log file is created with mode 0600, and an existing one is appended to."""
+    """A missing log file is created with way 0600, and an existing one is appended to."""
     log = world.directory / "log"
     assert lines(world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info").stderr) == []
     first = lines(log.read_text())
@@ -178,7 +178,7 @@ def test_form(real: World) -> None:
         assert match is not None, line
         written = datetime.fromisoformat(match.group(2))
         assert before - timedelta(seconds=1) < written < datetime.now(UTC) + timedelta(seconds=1)
-    assert any(f" {radv.DEVICE}: carrier cells for pipelines, " in line for line in found)
+    assert any(f" {radv.DEVICE}: mode cells for pipelines, " in line for line in found)
     assert "0 stored records for pipelines, read when it creates their pipelines pid=" in "\n".join(found)
 
 

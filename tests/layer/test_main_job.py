@@ -1,4 +1,4 @@
-"""The main job: a program that runs twice compiles its pipelines once. The demo program runs in all its modes."""
+"""The main job: a program that runs twice compiles its pipelines once. The demo program runs in all its ways."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 from pipeline_binaries import with_disk_cache
-from programs.modes import modes
+from programs.ways import ways
 from world import LAYER_NAME, World, seen
 
-#: Each mode runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
+#: Each way runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
 #: compiled, have tests below.
-MODES = modes("libraries", "libraries, feedback", "may not compile")
+WAYS = ways("libraries", "libraries, feedback", "may not compile")
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_second_run_compiles_nothing(world: World, mode: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_second_run_compiles_nothing(world: World, way: str) -> None:
     """The second run under the layer compiles nothing, and the program sees the same results as without the layer."""
-    alone = world.demo(*MODES[mode], layers=None)
-    cold = world.demo(*MODES[mode])
+    alone = world.demo(*WAYS[way], layers=None)
+    cold = world.demo(*WAYS[way])
     counters = world.last()
     assert counters["compiled"] > 0
     assert counters["compiled"] + counters["hits"] == counters["pipelines"] == alone["created"]
-    warm = world.demo(*MODES[mode])
+    warm = world.demo(*WAYS[way])
     counters = world.last()
     assert counters["compiled"] == counters["uncacheable"] == counters["failed"] == 0
     assert counters["hits"] == counters["pipelines"] == alone["created"]
-    assert world.runs()[-1]["carrier"] == "cells"
+    assert world.runs()[-1]["mode"] == "cells"
     assert seen(alone) == seen(cold) == seen(warm)
 
 

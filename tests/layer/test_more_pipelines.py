@@ -1,4 +1,4 @@
-"""Commands that take a VkPipelineCache and create pipelines that no carrier supports. They reach the driver unchanged,
+"""Commands that take a VkPipelineCache and create pipelines that no mode supports. They reach the driver unchanged,
 and nobody merges into the cache while they use it."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HAS = "more-pipelines=yes"
 def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str) -> None:
     """While one thread is in the command, pipelines that another thread compiles for the same cache are not merged into
     it. Afterwards they are."""
-    scripted.settings(carrier="cells")
+    scripted.settings(mode="cells")
     script = f"{HAS};create-more=wait:destroy-cache"
     scripted.program("more_pipelines", "beside", command, script=script)
     assert scripted.counts["compiles"] > 1 and scripted.counts["violations"] == 0
@@ -25,7 +25,7 @@ def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str)
 def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriver) -> None:
     """A deferred operation uses the cache after its command has returned, so nothing is merged into that cache any
     more. What is compiled is still stored."""
-    scripted.settings(carrier="cells")
+    scripted.settings(mode="cells")
     for compiled in (3, 0):
         scripted.program("more_pipelines", "deferred", script=HAS, allow=True)
         assert scripted.counts["compiles"] == compiled
@@ -36,9 +36,9 @@ def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriv
 @pytest.mark.parametrize(
     ("settings", "library"),
     [
-        ({"carrier": "cells"}, "libVkLayer_pylayer_pipeline_cache.so"),
-        ({"carrier": "off"}, "libVkLayer_pylayer_pipeline_cache.so"),  # the layer checks caches
-        ({"carrier": "off", "application_caches": "pass"}, "libvulkan_test_driver.so"),
+        ({"mode": "cells"}, "libVkLayer_pylayer_pipeline_cache.so"),
+        ({"mode": "off"}, "libVkLayer_pylayer_pipeline_cache.so"),  # the layer checks caches
+        ({"mode": "off", "application_caches": "pass"}, "libvulkan_test_driver.so"),
     ],
 )
 def test_commands_where_the_driver_has_them(scripted: ScriptedDriver, settings: dict[str, str], library: str) -> None:

@@ -86,7 +86,7 @@ HIDDEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("settings", ["{carrier: binaries}", "{carrier: cells, driver_cache: replace}"])
+@pytest.mark.parametrize("settings", ["{mode: binaries}", "{mode: cells, driver_cache: replace}"])
 def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None:
     """A program that does not enable pipeline binaries gets none of their commands, although the layer enables them.
     One that does gets the same commands as without the layer."""

@@ -1,4 +1,4 @@
-"""``carrier: observe`` and ``application_caches: report``: the layer records what a program compiles and changes
+"""``mode: observe`` and ``application_caches: report``: the layer records what a program compiles and changes
 nothing."""
 
 from __future__ import annotations
@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from programs.modes import modes
+from programs.ways import ways
 from scripted_driver import ScriptedDriver
 from world import World, seen
 
-OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report"}
-MODES = modes(
+OBSERVE: dict[str, Any] = {"mode": "observe", "application_caches": "report"}
+WAYS = ways(
     only=(
         "mixed",
         "batches",
@@ -34,19 +34,19 @@ def observing(world: World, **settings: Any) -> None:
     world.environment |= world.policy(json.dumps({"settings": {**OBSERVE, **settings}}))
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_program_and_driver_notice_nothing(scripted: ScriptedDriver, mode: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_program_and_driver_notice_nothing(scripted: ScriptedDriver, way: str) -> None:
     """The program sees what it sees without the layer, and the driver gets the same calls."""
     observing(scripted.world)
-    alone = scripted.demo(*MODES[mode], layered=False)
+    alone = scripted.demo(*WAYS[way], layered=False)
     devices, counts = scripted.devices, scripted.counts
     for _ in range(2):
-        layered = scripted.demo(*MODES[mode])
+        layered = scripted.demo(*WAYS[way])
         assert seen(layered) == seen(alone)
         assert layered.get("feedback") == alone.get("feedback")
         assert (scripted.devices, scripted.counts) == (devices, counts)
         run = scripted.world.runs()[-1]
-        assert run["carrier"] == "observe" and run.get("stored_records", 0) == run["counters"]["fetched"] == 0
+        assert run["mode"] == "observe" and run.get("stored_records", 0) == run["counters"]["fetched"] == 0
         counters = run["counters"]
         timed = counters["pipelines"] + counters["passed"] + counters["failed"] + counters["compile_required"]
         assert timed == layered["pipelines"]

@@ -152,11 +152,11 @@ def test_data_is_known_whenever_it_is_read(world: World, file: Path, moment: str
         assert world.outcomes() == {"attested": 1}
 
 
-@pytest.mark.parametrize("carrier", ["observe", "off"])
+@pytest.mark.parametrize("mode", ["observe", "off"])
 @pytest.mark.parametrize("setting", ["attest", "strict", "report"])
-def test_where_nothing_is_stored(world: World, file: Path, carrier: str, setting: str) -> None:
+def test_where_nothing_is_stored(world: World, file: Path, mode: str, setting: str) -> None:
     """A device that stores no pipelines knows what the program read, too, in runs with a kept plan and before."""
-    world.configure(carrier=carrier, application_caches=setting)
+    world.configure(mode=mode, application_caches=setting)
     for outcomes in ({}, {"attested": 1}, {"attested": 1}):
         run(world, file)
         assert world.outcomes() == outcomes
@@ -271,7 +271,7 @@ def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Pat
     data that the program read passes without an interpreter."""
     world, environment = scripted.world, scripted.environment("")
     fill(world, file, **environment)
-    suspected = file.read_bytes()
+    blocked = file.read_bytes()
     steps = ["instance", "device", "load-cache", file, "pipelines", COUNT, *END]
     world.run([str(HOST), *map(str, steps)], check=False, **scripted.environment("pipeline=kill@1"))
     file.unlink()
@@ -279,9 +279,9 @@ def test_other_data_than_a_process_died_over(scripted: ScriptedDriver, file: Pat
     for _ in range(2):
         assert "threads: 1\n" in run(world, file, "threads", count=COUNT + 2, **environment)
         assert world.outcomes() == {"attested": 1}
-    file.write_bytes(suspected)
+    file.write_bytes(blocked)
     run(world, file, **environment)
-    assert world.outcomes() == {"suspect": 1}
+    assert world.outcomes() == {"blocked": 1}
 
 
 def test_a_cache_that_grows(world: World, file: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripted_driver import ScriptedDriver
 
-CARRIERS = ["cells", "off"]
+MODES = ["cells", "off"]
 
 DEVICE = "device control modules\n"
 #: Buffers that are too small or larger, and a cache of whatever was read.
@@ -56,12 +56,12 @@ def found(printed: str) -> list[dict[str, str]]:
     return [dict(word.split("=") for word in words) for name, *words in lines if name == "read"]
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES], ids=["sizes", "growth", "merges"])
-def test_same_as_without_the_layer(scripted: ScriptedDriver, recipe: str, carrier: str) -> None:
+def test_same_as_without_the_layer(scripted: ScriptedDriver, recipe: str, mode: str) -> None:
     """Sizes, VK_INCOMPLETE, partial data and merges of every mix are as without the layer. No buffer is written beyond
     its end, and a cache can be created from whatever was read."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     alone = scripted.recipe(recipe, layered=False).stdout
     assert scripted.recipe(recipe).stdout == alone and "beyond=1" not in alone
 
@@ -84,13 +84,13 @@ def test_partial_data_is_known(scripted: ScriptedDriver) -> None:
     assert known == {int(line["bytes"]) for line in lines} - {0}
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_pipelines_are_found_after_merges(scripted: ScriptedDriver, carrier: str) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_pipelines_are_found_after_merges(scripted: ScriptedDriver, mode: str) -> None:
     """Pipelines compiled with one cache are found in the caches that it was merged into, in the run that compiles and
     later."""
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     for compiled in (2, 0):
         scripted.recipe(MERGES)
         counters = scripted.world.last()
-        if carrier == "cells":
+        if mode == "cells":
             assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)

@@ -45,8 +45,8 @@ def test_wgpu(world: World, script: str, least: int) -> None:
 
 @pytest.mark.usefixtures("needs_binaries")
 def test_wgpu_from_binaries(world: World) -> None:
-    """With the binaries carrier, wgpu's second run creates all pipelines from binaries."""
-    policy = world.policy("settings: {carrier: binaries}")
+    """With the binaries mode, wgpu's second run creates all pipelines from binaries."""
+    policy = world.policy("settings: {mode: binaries}")
     command = [sys.executable, str(PROGRAMS / "wgpu_compute.py")]
     first, second = twice(world, command, 10, **policy)
     assert first["binaries_kept"] == first["compiled"]
@@ -113,9 +113,9 @@ def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
 
 
 def test_images(lavapipe: World) -> None:
-    """Pipelines draw the same images without the layer and with a carrier, cold and warm. ``make gpu`` does it with
-    pipelines of every sort and all carriers, on a real GPU."""
-    which = ["--variants", "1", "--only", "dynamic.two-views.whole", "--ways", "no cache", "--carriers", "auto"]
+    """Pipelines draw the same images without the layer and with a mode, cold and warm. ``make gpu`` does it with
+    pipelines of every sort and all modes, on a real GPU."""
+    which = ["--variants", "1", "--only", "dynamic.two-views.whole", "--ways", "no cache", "--modes", "auto"]
     command = [sys.executable, str(ROOT / "tests" / "gpu" / "gpu.py"), *which]
     done = lavapipe.run(command, VK_INSTANCE_LAYERS=None, check=False)
     assert done.returncode == 0, done.stdout

@@ -39,16 +39,16 @@ def warnings(result: Run) -> list[str]:
     return [line for line in result.stderr.splitlines() if line.startswith(("pylayer: warn", "pylayer: error"))]
 
 
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
-def test_store_stays_as_it_is(world: World, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_store_stays_as_it_is(world: World, mode: str) -> None:
     """Stored pipelines are hits, the others are compiled in every run, and not a byte of the store changes."""
     arguments = ["--api", "1.3", "--cache", "object"]
     config = world.directory / "filling.yaml"
-    config.write_text(json.dumps({"settings": {"carrier": carrier}}))
+    config.write_text(json.dumps({"settings": {"mode": mode}}))
     world.demo("--count", 12, *arguments, PYLAYER_CONFIG=str(config))
     before = contents(world)
     assert before
-    read_only(world, carrier=carrier)
+    read_only(world, mode=mode)
     for _ in range(2):
         result = world.demo("--count", 24, *arguments)
         assert result["created"] == 24 and warnings(result) == []
@@ -59,8 +59,8 @@ def test_store_stays_as_it_is(world: World, carrier: str) -> None:
         assert contents(world) == before
 
 
-def test_many_short_runs_fold_nothing(world: World) -> None:
-    """Journals that would otherwise be folded, and a store beyond its limits, stay unchanged."""
+def test_many_short_runs_compaction_nothing(world: World) -> None:
+    """Journals that would otherwise be compacted, and a store beyond its limits, stay unchanged."""
     for seed in range(5):
         world.demo("--count", 8, "--seed", seed)
     config = world.policy(json.dumps({"max_store_mib": 1, "settings": {"store": "read-only"}}))

@@ -94,14 +94,14 @@ def test_one_linked_pipeline(real: World) -> None:
     assert 4 <= counters["fetched"] <= format.CHUNK_CELLS < stored / 4
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
-def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, folded: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True], ids=["journals", "packs"])
+def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, compacted: bool) -> None:
     """A pipeline that may be in any of many records without a fingerprint waits for some of them, at most as long as a
     compile takes. Later pipelines get the rest."""
     rays = ["--ray-tracing", "--batch", 9, "--deferred", 1]  # more than are stored under their fingerprints
     scripted.demo(*rays, "--count", 360)
     scripted.demo(*rays, "--count", 360)
-    if folded:
+    if compacted:
         trim(scripted.world)
     script = "create-cache=slow:2?data"
     scripted.demo("--ray-tracing", "--count", 1, script=script)
@@ -121,11 +121,11 @@ def store_many(scripted: ScriptedDriver, script: str = "") -> None:
             break
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
-def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True], ids=["journals", "packs"])
+def test_many_records(scripted: ScriptedDriver, compacted: bool) -> None:
     """Every one of several thousand pipelines is found, in journals and in packs."""
     store_many(scripted)
-    if folded:
+    if compacted:
         trim(scripted.world)
     for threads in (1, 4):
         scripted.demo("--count", MANY, "--threads", threads)
@@ -134,8 +134,8 @@ def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
 
 
 def test_many_records_in_one_journal(scripted: ScriptedDriver) -> None:
-    """A journal with many records does not start policy in each run. A fold at the end of a run may not read a journal
-    of that size."""
+    """A journal with many records does not start policy in each run. A compaction at the end of a run may not read a
+    journal of that size."""
     large = "payload=4000"
     store_many(scripted, large)
     scripted.demo("--count", 1, script=large)
@@ -159,8 +159,8 @@ def test_torn_end(scripted: ScriptedDriver, cut: int) -> None:
     assert "_policy. is not mapped" in ran.stderr
 
 
-def test_folded_while_the_program_runs(world: World) -> None:
-    """If a fold deletes a file that the layer knows, the layer finds the records in the new file."""
+def test_compacted_while_the_program_runs(world: World) -> None:
+    """If a compaction deletes a file that the layer knows, the layer finds the records in the new file."""
     run_host(world, "instance", "device", "pipelines", 200, *END)
     run_host(world, "instance", "device", "pipelines", 1, *END)
     command = f"{PYLAYER} trim >/dev/null"
@@ -198,8 +198,8 @@ def test_wrong_tables(scripted: ScriptedDriver) -> None:
     assert scripted.counts["compiles"] == 0
 
 
-@pytest.mark.parametrize("folded", [False, True], ids=["two files", "one pack"])
-def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True], ids=["two files", "one pack"])
+def test_fingerprints_of_other_pipelines(real: World, compacted: bool) -> None:
     """If stored pipelines have each other's fingerprints, as in a pack whose signer changed them, three runs compile
     some and store them under their own. Later runs compile nothing and store nothing."""
     real.demo("--count", 64, "--no-destroy")  # so that its cells are not joined
@@ -207,7 +207,7 @@ def test_fingerprints_of_other_pipelines(real: World, folded: bool) -> None:
     for _ in range(3):  # the third one those that were found with other pipelines' data before
         real.demo("--count", 64)
         assert 0 < real.last()["compiled"] == real.runs()[-1]["stored_records"]
-    if folded:
+    if compacted:
         trim(real)
     for _ in range(2):
         real.demo("--count", 64)

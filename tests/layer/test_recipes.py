@@ -64,7 +64,7 @@ class Row:
 
     recipe: str
     way: str = "plain"
-    carrier: str = "cells"
+    mode: str = "cells"
     driver: str = "radv"
     times: int = 0
     #: Pipelines that the second run compiles again, too.
@@ -76,10 +76,10 @@ class Row:
         return (*WAYS[self.way], *(("--times", str(self.times)) if self.times else ()), self.recipe)
 
     def __str__(self) -> str:
-        return "-".join((self.recipe, self.way, self.carrier, self.driver))
+        return "-".join((self.recipe, self.way, self.mode, self.driver))
 
 
-#: All recipes together, each twice and each in a thread of its own on one device: in all ways with the carrier that
+#: All recipes together, each twice and each in a thread of its own on one device: in all ways with the mode that
 #: most devices have, with the others only in the ways that make a difference to them.
 TOGETHER = {
     "cells": tuple(WAYS),
@@ -87,12 +87,12 @@ TOGETHER = {
 }
 ROWS = [
     *(Row(recipe, never_kept=NEVER_KEPT.get(recipe, 0), passed=PASSED.get(recipe, 0)) for recipe in RECIPES),
-    Row(HEAP, carrier="binaries"),
+    Row(HEAP, mode="binaries"),
     # Pipelines whose handles are captured or replayed pass.
     Row("rays", passed=2),
     *(
-        Row("all", way, carrier, times=2, never_kept=2 * sum(NEVER_KEPT.values()), passed=2 * sum(PASSED.values()))
-        for carrier, ways in TOGETHER.items()
+        Row("all", way, mode, times=2, never_kept=2 * sum(NEVER_KEPT.values()), passed=2 * sum(PASSED.values()))
+        for mode, ways in TOGETHER.items()
         for way in ways
     ),
 ]
@@ -113,7 +113,7 @@ def same_twice(world: World, row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
     for _ in range(2):
         assert differences(run(world, *row.arguments), alone, "--cache" in row.arguments, not row.times) == []
     first, second = world.runs()
-    assert first["carrier"] == second["carrier"] == row.carrier
+    assert first["mode"] == second["mode"] == row.mode
     return first, second
 
 
@@ -129,7 +129,7 @@ def test_program_sees_the_same(world: World, row: Row) -> None:
     capture statistics or representations pass."""
     needs_heaps(row.recipe)
     assert any("result=0" in line.seen for line in run_alone(row.arguments)), "the driver lacks what this is about"
-    world.configure(carrier=row.carrier)
+    world.configure(mode=row.mode)
     first, second = same_twice(world, row)
     counters = second["counters"]
     assert counters["events_dropped"] == 0
@@ -211,6 +211,6 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
 def test_validation_of_recipes(world: World, tmp_path: Path, row: Row) -> None:
     """Validation below the layer reports nothing that it does not report without the layer, with an empty store and a
     full one."""
-    world.configure(carrier=row.carrier)
+    world.configure(mode=row.mode)
     for _ in range(2):
         assert messages(world, tmp_path / "validation.txt", row.arguments, LAYER_NAME) <= messages_alone(row.arguments)

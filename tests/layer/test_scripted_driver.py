@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from host_steps import LEAKS_A_CACHE
-from programs.modes import Arguments, modes
+from programs.ways import Arguments, ways
 from scripted_driver import ScriptedDriver
 from world import seen
 
-#: Every mode, and one that uses the second device.
-MODES: dict[str, Arguments] = {**modes(), "second device": ["--count", 12, "--device", "1"]}
+#: Every way, and one that uses the second device.
+WAYS: dict[str, Arguments] = {**ways(), "second device": ["--count", 12, "--device", "1"]}
 
 
 @pytest.mark.parametrize("script", ["nonsense", "create-cache=fly", "create-cache=error", "create-cache=crash?odd"])
@@ -22,8 +22,8 @@ def test_wrong_script_is_an_error(scripted: ScriptedDriver, script: str) -> None
     assert result.returncode != 0 and "test driver: " in result.stderr
 
 
-#: Modes in which carriers differ. The others are about the process, the device and its version, which do not depend on
-#: the carrier, or have less than one of these.
+#: Modes in which modes differ. The others are about the process, the device and its version, which do not depend on
+#: the mode, or have less than one of these.
 DIFFERENT = (
     "ray tracing",
     "deferred ray tracing",
@@ -42,16 +42,16 @@ DIFFERENT = (
 
 
 @pytest.mark.parametrize(
-    ("carrier", "mode"),
-    [(carrier, mode) for carrier in ("auto", "binaries") for mode in MODES if carrier == "auto" or mode in DIFFERENT],
+    ("mode", "way"),
+    [(mode, way) for mode in ("auto", "binaries") for way in WAYS if mode == "auto" or way in DIFFERENT],
 )
-def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: str) -> None:
-    """With each carrier the program sees in two runs what it sees without the layer."""
-    scripted.settings(carrier=carrier)
-    alone = seen(scripted.demo(*MODES[mode], layered=False, script="devices=2"))
+def test_program_notices_nothing(scripted: ScriptedDriver, way: str, mode: str) -> None:
+    """With each mode the program sees in two runs what it sees without the layer."""
+    scripted.settings(mode=mode)
+    alone = seen(scripted.demo(*WAYS[way], layered=False, script="devices=2"))
     assert alone["returncode"] == 0
     for _ in range(2):
-        assert seen(scripted.demo(*MODES[mode], script="devices=2")) == alone
+        assert seen(scripted.demo(*WAYS[way], script="devices=2")) == alone
 
 
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:

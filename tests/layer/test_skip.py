@@ -256,4 +256,4 @@ def test_second_instance_is_judged_by_itself(world: World) -> None:
     """A rule that matches an application name applies only to the instance with that name."""
     policy_file(world, "skip: [{application: 'nobody*'}]\n")
     done = world.run(two_instances())
-    assert "carrier cells" in done.stderr
+    assert "mode cells" in done.stderr

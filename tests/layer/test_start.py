@@ -52,7 +52,7 @@ def test_stored_pipelines_need_no_interpreter(world: World, end: tuple[str, ...]
         run = world.runs()[-1]
         assert len(world.runs()) == count_before + 1
         assert (run["counters"]["hits"], run["counters"]["compiled"], run["counters"]["fetched"]) == (count, 0, count)
-        assert run["executable"] == "host" and run["carrier"] == "cells" and run["ended"] >= run["started"] > 0
+        assert run["executable"] == "host" and run["mode"] == "cells" and run["ended"] >= run["started"] > 0
         assert run["identity"] == world.runs()[0]["identity"] and run["program"] == world.runs()[0]["program"]
 
 
@@ -114,7 +114,7 @@ def test_no_thread_without_a_device(world: World) -> None:
 @pytest.mark.parametrize(
     ("policy", "variables"),
     [
-        ("settings: {carrier: off}\n", {}),
+        ("settings: {mode: off}\n", {}),
         ("skip: [{executable: host}]\n", {}),
         ("", {"DISABLE_PYLAYER": "1"}),
     ],
@@ -279,8 +279,8 @@ def test_chroot_before_it_starts(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fork", ["fork", "fork-exit", "raw-fork"])
-def test_sentinel_outlives_children(world: World, fork: str) -> None:
-    """A child of the program that ends does not remove the program's crash sentinel."""
+def test_marker_outlives_children(world: World, fork: str) -> None:
+    """A child of the program that ends does not remove the program's crash marker."""
     fill(world)
     seen = world.directory / "seen"
     look = f"ls {world.store}/store/*/*.live >> {seen}; true"

@@ -11,7 +11,7 @@ from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
 
 from pylayer.store import state
-from pylayer.store.fold import Fold
+from pylayer.store.compaction import Compaction
 
 DEMO = BUILD / "demo" / "pipelines"
 RECIPES = ROOT / "tests" / "recipes"
@@ -90,10 +90,10 @@ def forget_state(world: World, program: int) -> None:
     state.record_again(str(world.store), program)
 
 
-def run_identifiers(world: World, mode: str) -> dict[str, str]:
+def run_identifiers(world: World, way: str) -> dict[str, str]:
     """A program that keeps identifiers of its shaders. Why pipelines of this run were not recorded."""
-    file = world.directory / f"{mode}.recipe"
-    file.write_text(recipe(mode, world.directory / "identifiers"))
+    file = world.directory / f"{way}.recipe"
+    file.write_text(recipe(way, world.directory / "identifiers"))
     env = recording(world)
     world.run([str(BUILD / "tests" / "recipes"), str(file)], VK_INSTANCE_LAYERS=LAYER_NAME, **env)
     unrecorded: dict[str, str] = world.runs()[-1].get("unrecorded", {})
@@ -103,7 +103,7 @@ def run_identifiers(world: World, mode: str) -> dict[str, str]:
 @pytest.mark.parametrize("first", ["record", "inline"])
 def test_identifiers(real: World, first: str) -> None:
     """A pipeline whose shaders come as identifiers alone is recorded with their code, which an earlier run had; also
-    after a fold. What no run had the code of is counted, and what is linked from that too."""
+    after a compaction. What no run had the code of is counted, and what is linked from that too."""
     assert not run_identifiers(real, "record")
     (program,) = state.programs(str(real.store))
     if first == "inline":
@@ -111,7 +111,7 @@ def test_identifiers(real: World, first: str) -> None:
         assert not run_identifiers(real, "inline")
     before = only_state(real)
     assert before.identified and before.created
-    for _ in Fold(state.folder(str(real.store)), before.program, everything=True).steps():
+    for _ in Compaction(state.folder(str(real.store)), before.program, everything=True).steps():
         pass
     state.record_again(str(real.store), program)
     assert not run_identifiers(real, "replay")
@@ -135,9 +135,9 @@ def test_pipelines_that_are_stored_already(real: World) -> None:
     assert len(only_state(real).created) == 40 and real.last()["compiled"] == 0
 
 
-@pytest.mark.parametrize("more", ["  store: read-only\n", "  carrier: observe\n"])
+@pytest.mark.parametrize("more", ["  store: read-only\n", "  mode: observe\n"])
 def test_stores_that_get_nothing(real: World, more: str) -> None:
-    """A store that is read-only, and a carrier that keeps nothing, get no state."""
+    """A store that is read-only, and a mode that keeps nothing, get no state."""
     real.demo("--count", 4, **recording(real, more))
     assert not (real.store / "state").exists()
 
@@ -158,7 +158,7 @@ def test_state_cannot_be_written(real: World) -> None:
 
 
 def test_the_limit(real: World) -> None:
-    """What a run does not record because of `state_mib`, a later run records, once a fold has made room."""
+    """What a run does not record because of `state_mib`, a later run records, once a compaction has made room."""
     real.demo("--count", 4, **recording(real))
     (program,) = state.programs(str(real.store))
     large = state.writer(str(real.store), program, "pipelines")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
+from disk import FailingDisk, compact_everything, content_of, leftovers, loses_nothing, split_journals
 from world import BUILD, LAYER_NAME, Run, World, seen
 
 from pylayer.common import owner
@@ -112,7 +112,7 @@ def fill(world: World, files: int = 1, packed: bool = False) -> None:
         if files > 1:
             split_journals(world, files)
         if packed:
-            assert fold_everything(world.store).wait(60) == 0
+            assert compact_everything(world.store).wait(60) == 0
         FILLED[files, packed] = FILLED_DIRECTORY[0] / f"{files}-{packed}"
         for path in world.store.rglob("*.plan"):
             path.unlink()
@@ -132,7 +132,7 @@ def assert_works(world: World, before: Any) -> None:
     result = world.demo("--count", 20, PYLAYER_LOG="warn")
     assert world.last()["compiled"] == 0 and world.last()["hits"] == 20
     assert warnings(result) == []
-    assert fold_everything(world.store).wait(60) == 0
+    assert compact_everything(world.store).wait(60) == 0
     assert loses_nothing(before, content_of(world)) and leftovers(world.store) == []
 
 
@@ -218,7 +218,7 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
 @pytest.mark.parametrize(
     "rules",
     [
-        "open:ENOSPC:path=folding",
+        "open:ENOSPC:path=compacting",
         "write:ENOSPC:path=.pack",
         "write:ENOSPC:path=.pack:nth=3",
         "fsync:EIO:path=.pack",
@@ -229,8 +229,8 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
         "mkdir:ENOSPC",
     ],
 )
-def test_fold_fails(world: World, unnoticed: Check, rules: str) -> None:
-    """If a fold fails, the files it was to fold remain, and the next fold works."""
+def test_compaction_fails(world: World, unnoticed: Check, rules: str) -> None:
+    """If a compaction fails, the files it was to compact remain, and the next compaction works."""
     fill(world, files=20)
     before = content_of(world)
     unnoticed(rules, "--count", 20, "--seed", 9)

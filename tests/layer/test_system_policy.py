@@ -38,19 +38,19 @@ def start(world: World) -> subprocess.CompletedProcess[str]:
     return world.run([str(HOST), *STEPS])
 
 
-def carrier(world: World) -> str:
-    """Runs a program; returns its carrier."""
+def mode(world: World) -> str:
+    """Runs a program; returns its mode."""
     start(world)
-    return str(world.runs()[-1]["carrier"])
+    return str(world.runs()[-1]["mode"])
 
 
 def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: Path) -> None:
     """A file that PYLAYER_CONFIG names replaces the user's file, not the system's."""
-    system.write_text("settings: {carrier: cells, store: read-only}\n")
+    system.write_text("settings: {mode: cells, store: read-only}\n")
     named = tmp_path / "named.yaml"
-    named.write_text("settings: {carrier: observe}\n")
+    named.write_text("settings: {mode: observe}\n")
     world.environment["PYLAYER_CONFIG"] = str(named)
-    assert carrier(world) == "observe" and world.stored_files() == []
+    assert mode(world) == "observe" and world.stored_files() == []
 
 
 @pytest.mark.parametrize("with_user", [False, True])
@@ -58,12 +58,12 @@ def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: P
 def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: str, with_user: bool) -> None:
     """The second run with the same files has no interpreter. If the system's file appears, changes or goes, the very
     next run obeys."""
-    on, off = "settings: {carrier: cells}\n", "settings: {carrier: observe}\n"
+    on, off = "settings: {mode: cells}\n", "settings: {mode: observe}\n"
     if with_user:
         user.write_text("settings: {application_caches: check}\n")
     if how != "appears":
         system.write_text(on if how == "changes" else off)
-    assert carrier(world) == ("observe" if how == "goes" else "cells")
+    assert mode(world) == ("observe" if how == "goes" else "cells")
     again = start(world)
     if how != "goes":  # to observe needs policy
         assert "threads: 1" in again.stdout and world.last()["fetched"] == 4
@@ -71,7 +71,7 @@ def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: s
         system.unlink()
     else:
         system.write_text(off)
-    assert carrier(world) == ("cells" if how == "goes" else "observe")
+    assert mode(world) == ("cells" if how == "goes" else "observe")
 
 
 def test_skip_rules_of_the_system(world: World, system: Path, user: Path) -> None:
@@ -83,7 +83,7 @@ def test_skip_rules_of_the_system(world: World, system: Path, user: Path) -> Non
         assert world.runs() == [] and not list(world.store.glob("store/*"))
     assert "threads: 1" in skipped.stdout
     user.write_text("never_skip: [{executable: host}]\n")
-    assert carrier(world) == "cells"
+    assert mode(world) == "cells"
     user.write_text("skip: [{executable: other}]\n")
     start(world)
     assert len(world.runs()) == 1
@@ -93,34 +93,34 @@ def test_skip_rules_of_the_system(world: World, system: Path, user: Path) -> Non
 def test_file_of_somebody_else(world: World, system: Path, user: Path, how: str) -> None:
     """A system's file that others than root could have written is ignored, with one line that names it. The user's file
     stays in force, and the second run has no interpreter."""
-    system.write_text("settings: {carrier: observe}\n")
+    system.write_text("settings: {mode: observe}\n")
     user.write_text("settings: {application_caches: check}\n")
     give_away(system if how == "file" else system.parent)
     for _ in range(2):
         done = start(world)
         (line,) = lines(done)
-        assert f"{system} is not used: " in line and world.runs()[-1]["carrier"] == "cells"
+        assert f"{system} is not used: " in line and world.runs()[-1]["mode"] == "cells"
     assert "threads: 1" in done.stdout and world.last()["fetched"] == 4
 
 
 def test_file_that_is_wrong(world: World, system: Path, user: Path) -> None:
     """If one file has an error, the line names it, and the other file is in force. If both have, there are two lines,
     and the defaults are in force."""
-    good, bad = "settings: {carrier: observe}\n", "settings: {carier: cells}\n"
+    good, bad = "settings: {mode: observe}\n", "settings: {mde: cells}\n"
     system.write_text(bad)
     user.write_text(good)
     (line,) = lines(start(world))
-    assert f"{system}, line 1: unknown key 'carier'" in line and line.endswith("; this file is not used")
-    assert world.runs()[-1]["carrier"] == "observe"
+    assert f"{system}, line 1: unknown key 'mde'" in line and line.endswith("; this file is not used")
+    assert world.runs()[-1]["mode"] == "observe"
     system.write_text(good)
     user.write_text(bad)
     (line,) = lines(start(world))
-    assert f"{user}, line 1: unknown key 'carier'" in line and line.endswith(f"; only {system} is in force")
-    assert world.runs()[-1]["carrier"] == "observe"
+    assert f"{user}, line 1: unknown key 'mde'" in line and line.endswith(f"; only {system} is in force")
+    assert world.runs()[-1]["mode"] == "observe"
     system.write_text(bad)
     first, second = lines(start(world))
     assert str(system) in first and str(user) in second and second.endswith("; the defaults are in force")
-    assert world.runs()[-1]["carrier"] == "cells"
+    assert world.runs()[-1]["mode"] == "cells"
 
 
 def test_place(world: World) -> None:
@@ -131,14 +131,14 @@ def test_place(world: World) -> None:
     line = (
         'mount -t tmpfs none "$0"; mkdir "$0/upper" "$0/work"; '
         'mount -t overlay -o "lowerdir=/etc,upperdir=$0/upper,workdir=$0/work" none /etc; mkdir -p /etc/pylayer; '
-        'echo "settings: {carrier: observe}" > /etc/pylayer/policy.yaml; chmod 755 /etc/pylayer; '
+        'echo "settings: {mode: observe}" > /etc/pylayer/policy.yaml; chmod 755 /etc/pylayer; '
         'chmod 644 /etc/pylayer/policy.yaml; exec "$@"'
     )
     command = (*unshared("--mount"), "sh", "-ec", line, str(place))
     if subprocess.run([*command, "true"], capture_output=True).returncode != 0:
         pytest.skip("this machine gives this user no overlay mounts")
     world.run([*command, str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG=None)
-    assert world.runs()[-1]["carrier"] == "observe"
-    (world.directory / "other.yaml").write_text("settings: {carrier: observe}\n")
+    assert world.runs()[-1]["mode"] == "observe"
+    (world.directory / "other.yaml").write_text("settings: {mode: observe}\n")
     world.run([str(HOST), *STEPS], PYLAYER_SYSTEM_CONFIG="other.yaml")
-    assert world.runs()[-1]["carrier"] == "observe"
+    assert world.runs()[-1]["mode"] == "observe"

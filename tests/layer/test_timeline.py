@@ -1,4 +1,4 @@
-"""The timeline of a run: what was compiled, when, by which thread, and with which outcome, for every carrier."""
+"""The timeline of a run: what was compiled, when, by which thread, and with which outcome, for every mode."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def policy(world: World, settings: str) -> dict[str, str]:
     return world.policy(f"settings: {{{settings}}}\n")
 
 
-@pytest.mark.parametrize("carrier", ["cells", "binaries"])
-def test_compiled_then_hit(world: World, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_compiled_then_hit(world: World, mode: str) -> None:
     """The first run's timeline has each compiled pipeline with its fingerprint. The second run hits them all and
     records how many. Where policy does not start there is no timeline."""
-    config = policy(world, f"carrier: {carrier}")
+    config = policy(world, f"mode: {mode}")
     arguments = ("--count", COUNT, "--api", "1.3")
     before = time.monotonic_ns()
     world.demo(*arguments, **config)
@@ -69,9 +69,9 @@ def test_compiled_then_hit(world: World, carrier: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
-        (["--count", 6, "--batch", 3], "carrier: cells", ["compiled"] * 6),
-        (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: cells", ["compiled"] * 2),
-        (["--count", 6, "--fail-on-compile-required"], "carrier: cells", []),
+        (["--count", 6, "--batch", 3], "mode: cells", ["compiled"] * 6),
+        (["--count", 2, "--ray-tracing", "--deferred", 2], "mode: cells", ["compiled"] * 2),
+        (["--count", 6, "--fail-on-compile-required"], "mode: cells", []),
     ],
 )
 def test_ways(world: World, arguments: list[str], settings: str, expected: list[str]) -> None:
@@ -82,12 +82,12 @@ def test_ways(world: World, arguments: list[str], settings: str, expected: list[
 
 
 def test_observed(world: World) -> None:
-    """With the carrier observe nothing is stored, and creations are recorded with the same fingerprints as with other
-    carriers."""
+    """With the mode observe nothing is stored, and creations are recorded with the same fingerprints as with other
+    modes."""
     world.demo("--count", COUNT, "--seed", 7)
     expected = {event.fingerprint for event in pipelines(world)}
     stored = world.stored_files()
-    config = policy(world, "carrier: observe")
+    config = policy(world, "mode: observe")
     world.demo("--count", COUNT, "--seed", 7, "--api", "1.3", "--features13", "--feedback", **config)
     assert set(outcomes(world)) == {"plain"}
     assert {event.fingerprint for event in pipelines(world)} <= expected

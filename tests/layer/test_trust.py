@@ -102,7 +102,7 @@ def test_file_of_the_store(world: World, fault: str) -> None:
 @pytest.mark.parametrize("what", ["directory", "file"])
 def test_decision(world: World, what: str) -> None:
     """A decision that others could have written is not used: policy is asked again."""
-    config = world.policy("settings: {carrier: 'off'}\n")
+    config = world.policy("settings: {mode: 'off'}\n")
     world.demo("--count", 4, **config)
     (plan,) = world.store.glob("plans/*.plan")
     data = plan.read_bytes()
@@ -113,7 +113,7 @@ def test_decision(world: World, what: str) -> None:
     world.demo("--count", 4, **config)
     # A plan that is used keeps its inode. A new plan is another file, if the directory may be written to.
     assert (plan.stat().st_ino == kept) is (what == "directory")
-    assert [run["carrier"] for run in world.runs()] == ["off"] * 3
+    assert [run["mode"] for run in world.runs()] == ["off"] * 3
 
 
 @pytest.mark.skipif(not private_group(), reason="this user has no private group")
@@ -123,16 +123,16 @@ def test_private_group(world: World) -> None:
         directory.mkdir()
         directory.chmod(0o775)
     config = world.directory / "config" / "policy.yaml"
-    config.write_text("settings: {carrier: observe}\n")
+    config.write_text("settings: {mode: observe}\n")
     config.chmod(0o664)
     for _ in range(2):
         assert warnings(world, PYLAYER_CONFIG=str(config)) == []
-    assert [run["carrier"] for run in world.runs()] == ["observe"] * 2
+    assert [run["mode"] for run in world.runs()] == ["observe"] * 2
     assert len(world.runs()) == 2
 
 
 def test_modes_of_a_store(world: World) -> None:
-    """Whatever the program's umask is, directories have mode 0700 and files 0600."""
+    """Whatever the program's umask is, directories have way 0700 and files 0600."""
     with others.umask(0):
         world.demo("--count", 4, PYLAYER_CONFIG=None)
         world.demo("--count", 4, "--cache", "object")

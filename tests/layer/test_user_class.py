@@ -251,9 +251,9 @@ def test_stats_say_it(world: World) -> None:
 def test_policy_file_with_a_thousand_rules(world: World) -> None:
     """A policy file with 1,000 rules may take longer to read than vkCreateDevice waits. Once it has a compiled copy,
     the last rule that matches applies."""
-    rules = "".join(f'  - match: {{executable: "game{n}*"}}\n    set: {{carrier: observe}}\n' for n in range(1000))
+    rules = "".join(f'  - match: {{executable: "game{n}*"}}\n    set: {{mode: observe}}\n' for n in range(1000))
     config = world.directory / "policy.yaml"
-    config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{carrier: "off"}}\n')
+    config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{mode: "off"}}\n')
     run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
     compiled.load(None, str(config), str(world.store))
     run_unharmed(world, {"PYLAYER_CONFIG": str(config)})

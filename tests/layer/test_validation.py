@@ -11,15 +11,15 @@ import pytest
 from host_steps import LEAKS_A_CACHE
 from layer.validation import VALIDATES, without_mistakes
 from pipeline_binaries import APPLICATION
-from programs.modes import Arguments, modes
+from programs.ways import Arguments, ways
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, ROOT, World
 
 pytestmark = VALIDATES
 
 #: Modes of the demo program. Without the layer, validation reports nothing in any of them. What the layer does alike in
-#: all modes is in each; test_recipes.py validates the rest of what programs chain.
-MODES = modes(
+#: all ways is in each; test_recipes.py validates the rest of what programs chain.
+WAYS = ways(
     only=(
         "mixed",
         "deferred ray tracing",
@@ -41,12 +41,12 @@ def messages(world: World, arguments: Arguments, tmp_path: Path, **environment: 
     return log.read_text()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_validation_has_nothing_to_say(world: World, tmp_path: Path, mode: str) -> None:
-    """With the cells carrier validation reports nothing, with an empty store and a full one."""
-    assert messages(world, MODES[mode], tmp_path) == ""
-    assert messages(world, MODES[mode], tmp_path) == ""
-    assert world.runs()[-1]["carrier"] == "cells"
+@pytest.mark.parametrize("way", WAYS)
+def test_validation_has_nothing_to_say(world: World, tmp_path: Path, way: str) -> None:
+    """With the cells mode validation reports nothing, with an empty store and a full one."""
+    assert messages(world, WAYS[way], tmp_path) == ""
+    assert messages(world, WAYS[way], tmp_path) == ""
+    assert world.runs()[-1]["mode"] == "cells"
 
 
 def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
 #: Modes of the demo program with which a device can have pipeline binaries.
 FOR_BINARIES: dict[str, Arguments] = {
     name: [*arguments, "--api", "1.3"]
-    for name, arguments in modes(
+    for name, arguments in ways(
         only=(
             "mixed",
             "ray tracing",
@@ -116,16 +116,16 @@ SEEN_ABOVE = ("ray tracing", "libraries, feedback", "own cache, threads")
 
 
 @pytest.mark.parametrize(
-    ("mode", "above"),
-    [(mode, False) for mode in FOR_BINARIES if mode != "feedback in batches"] + [(mode, True) for mode in SEEN_ABOVE],
+    ("way", "above"),
+    [(way, False) for way in FOR_BINARIES if way != "feedback in batches"] + [(way, True) for way in SEEN_ABOVE],
 )
-def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: str, above: bool) -> None:
-    """With the binaries carrier validation reports nothing, below the layer and above it, with an empty store and a
+def test_validation_of_the_binaries_mode(world: World, tmp_path: Path, way: str, above: bool) -> None:
+    """With the binaries mode validation reports nothing, below the layer and above it, with an empty store and a
     full one."""
-    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[mode])]
+    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[way])]
     for _ in range(2):
-        assert validated(world, program, tmp_path, above, "{carrier: binaries}") == ""
-    assert world.runs()[-1]["carrier"] == "binaries"
+        assert validated(world, program, tmp_path, above, "{mode: binaries}") == ""
+    assert world.runs()[-1]["mode"] == "binaries"
 
 
 @pytest.mark.parametrize(
@@ -145,49 +145,47 @@ def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["feedback in batches"])]
 
     def rules(under: str, layered: bool) -> set[str]:
-        said = validated(scripted.world, program, tmp_path, False, "{carrier: binaries}", under, layered)
+        said = validated(scripted.world, program, tmp_path, False, "{mode: binaries}", under, layered)
         return set(re.findall(r"\[ (\S+) \]", said))
 
     alone = rules("", False)
     assert not [rule for rule in alone if "inar" in rule]
     for under in (script, "", script):
         assert rules(under, True) <= alone
-    assert scripted.world.runs()[-1]["carrier"] == "binaries"
+    assert scripted.world.runs()[-1]["mode"] == "binaries"
 
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
 def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, above: bool) -> None:
     """The layer never combines binaries with FAIL_ON_PIPELINE_COMPILE_REQUIRED, which Vulkan forbids."""
     program = [str(BUILD / "demo" / "pipelines"), "--count", "8", "--batch", "4", "--api", "1.3"]
-    assert validated(world, program, tmp_path, above, "{carrier: binaries}") == ""
+    assert validated(world, program, tmp_path, above, "{mode: binaries}") == ""
     refusing = [*program, "--fail-on-compile-required", "--early-return"]
-    assert validated(world, refusing, tmp_path, above, "{carrier: binaries}") == ""
+    assert validated(world, refusing, tmp_path, above, "{mode: binaries}") == ""
     assert world.last()["binary_hits"] == 8
 
 
 @pytest.mark.parametrize(
-    ("carrier", "above", "mode"),
+    ("mode", "above", "way"),
     [
-        *(("binaries", False, mode) for mode in USING_BINARIES),
-        *(("binaries", True, mode) for mode in ("capture", "ray tracing")),
+        *(("binaries", False, way) for way in USING_BINARIES),
+        *(("binaries", True, way) for way in ("capture", "ray tracing")),
     ],
 )
-def test_validation_of_programs_with_binaries(
-    world: World, tmp_path: Path, mode: str, carrier: str, above: bool
-) -> None:
+def test_validation_of_programs_with_binaries(world: World, tmp_path: Path, way: str, mode: str, above: bool) -> None:
     """Validation reports nothing about a program with pipeline binaries, with an archive and without, with an empty
-    store and a full one. Above the layer it sees handles, results and binaries, which two modes have all of."""
-    program = [*APPLICATION, *map(str, USING_BINARIES[mode])]
+    store and a full one. Above the layer it sees handles, results and binaries, which two ways have all of."""
+    program = [*APPLICATION, *map(str, USING_BINARIES[way])]
     archive = ["--archive", str(tmp_path / "archive")]
     for arguments in (archive, archive, []):
-        assert validated(world, program + arguments, tmp_path, above, f"{{carrier: {carrier}}}") == ""
+        assert validated(world, program + arguments, tmp_path, above, f"{{mode: {mode}}}") == ""
 
 
 def test_validation_of_a_replaced_driver_cache(world: World, tmp_path: Path) -> None:
     """Switching off the driver's internal cache is valid."""
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["mixed"])]
     for _ in range(2):
-        assert validated(world, program, tmp_path, False, "{carrier: binaries, driver_cache: replace}") == ""
+        assert validated(world, program, tmp_path, False, "{mode: binaries, driver_cache: replace}") == ""
 
 
 @pytest.mark.parametrize("program", ["rays", "deferred"])

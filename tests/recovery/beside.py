@@ -1,6 +1,6 @@
 """What others do with a store meanwhile, over and over until told to stop: `beside.py WHAT PLACE`.
 
-It prints a line when it has begun, and ends when its standard input does. WHAT: trim (which folds), rm, verify,
+It prints a line when it has begun, and ends when its standard input does. WHAT: trim (which compacts), rm, verify,
 pull (from what ``publish`` published), program (the demo program, with other pipelines).
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from disk import fold_everything
+from disk import compact_everything
 from pipeline_binaries import Archive
 
 from pylayer.store.format import RECORD_HEADER
@@ -116,7 +116,7 @@ def damage(place: Path, target: str, kind: str, seed: int) -> int:
     chance = random.Random(f"{target} {kind} {seed}")
     suffix, _, record = target.partition(" ")
     if suffix == "pack":
-        assert fold_everything(place / "store").wait(60) == 0
+        assert compact_everything(place / "store").wait(60) == 0
     if target in ("cache", "archive"):
         return (_file if target == "cache" else _archive)(chance, kind, place / target)
     change = _records if record else _file

@@ -254,6 +254,6 @@ def all_of(scenario: str, driver: str, commands: dict[str, int], calls: list[str
         *of_others(scenario, driver, commands, calls),
         *of_damage(scenario),
     ]
-    # A program that ends at once, without its exit handlers, stores nothing: what is set aside after a death is not
+    # A program that ends at once, without its exit handlers, stores nothing: what is blocked after a death is not
     # stored anew.
     return [moment for moment in found if not (moment.dies and scenario == "ends badly")]

@@ -23,9 +23,9 @@ from recovery.scenarios import Scenario
 from scripted_driver import read_counts
 from world import BUILD, LAYER_NAME, Run, World, seen
 
-from pylayer.store import deaths, runs, verdict_files
+from pylayer.store import block_files, deaths, runs
+from pylayer.store.block_list import ADDED_CALL
 from pylayer.store.folder import Folder, identity_names, read_identity
-from pylayer.store.verdicts import ADDED_CALL
 
 TRACER = str(BUILD / "tests" / "moment")
 #: A run that takes longer hangs.
@@ -65,7 +65,7 @@ class State:
     seen: dict[str, Any]
     driver: dict[str, int]
     run: dict[str, int]
-    carrier: str
+    mode: str
     interpreter: bool
     lines: list[str]
     files: Counter[str]
@@ -73,7 +73,7 @@ class State:
     def differences(self, other: State, may_stay: dict[str, int]) -> list[str]:
         """How this differs from the state without the moment. ``may_stay``: how many files more there may be."""
         found = []
-        for name in ("seen", "driver", "run", "carrier", "interpreter", "lines"):
+        for name in ("seen", "driver", "run", "mode", "interpreter", "lines"):
             mine, others = getattr(self, name), getattr(other, name)
             if mine == others:
                 continue
@@ -206,7 +206,7 @@ class Bench:
             seen(Run.of(done)),
             {name: counts.get(name, 0) for name in DRIVER_COUNTERS},
             {name: run.get("counters", {}).get(name, 0) for name in RUN_COUNTERS},
-            run.get("carrier", "unknown"),
+            run.get("mode", "unknown"),
             "interpreter=1" in watched,
             [line for line in done.stderr.splitlines() if line.startswith(("pylayer: ", "Traceback"))],
             self.files(),
@@ -420,7 +420,7 @@ class Bench:
                 continue
             folder = Folder(root, identity)
             entries = list(deaths.of_everyone(folder).entries.values())
-            for known in verdict_files.read_all(folder).values():
+            for known in block_files.read_all(folder).values():
                 entries += known.entries.values()
             found += [one.rule.name for one in entries if one.type == ADDED_CALL and one.holds(time.time())]
         return found

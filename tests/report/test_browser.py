@@ -50,7 +50,7 @@ def write_page(store: Path, file: Path) -> Path:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two runs in which all there is happened, with names that do their worst."""
     tmp_path = tmp_path_factory.mktemp("report")
-    names = {"program": HOSTILE, "executable": "x", "device": HOSTILE, "reason": HOSTILE, "carrier": "cells"}
+    names = {"program": HOSTILE, "executable": "x", "device": HOSTILE, "reason": HOSTILE, "mode": "cells"}
     first = [
         cache(1, "emptied", "wrong-uuid"),
         *(

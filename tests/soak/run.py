@@ -1,10 +1,10 @@
 """Many processes at once on one store: `make stress` and `make soak`, or with options for less.
 
 Copies of the demo program create pipelines, overlapping and their own ones. Many are killed, some of them before a
-certain file operation (tests/storage). Others fold everything meanwhile, and are killed as well. Then:
+certain file operation (tests/storage). Others compact everything meanwhile, and are killed as well. Then:
 
 - a record that was there once is there for its program for ever, and nothing is damaged but the torn ends of journals;
-- in the end four folds at once, which take each other's claims, lose nothing and leave no journal;
+- in the end four compacts at once, which take each other's claims, lose nothing and leave no journal;
 - each program with each seed compiles nothing that was stored.
 
 With ``--faults`` the driver (tests/driver) and the disk fail, files of the store are damaged, and the policy file is
@@ -35,7 +35,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from disk import LIBRARY, Content, StoreReader, fold_everything, is_torn_tail, leftovers, loses_nothing, not_folded
+from disk import (
+    LIBRARY,
+    Content,
+    StoreReader,
+    compact_everything,
+    is_torn_tail,
+    leftovers,
+    loses_nothing,
+    not_compacted,
+)
 from recovery.damage import KINDS, changed
 from world import BUILD, SLOW_COMPILES, World
 
@@ -70,8 +79,8 @@ DISK_FAULTS = (
     "unlink:EIO", "truncate:EIO", "stat:ESTALE:nth=5", "dup:EMFILE",
 )  # fmt: skip
 POLICIES = (
-    '{"settings": {"carrier": "cells"}}', '{"settings": {"carrier": "binaries"}}', '{"max_store_mib": 8}',
-    '{"settings": {"application_caches": "strict"}}', '{"settings": {"carrier": "nonsense"}}', "settings: {carrier: [",
+    '{"settings": {"mode": "cells"}}', '{"settings": {"mode": "binaries"}}', '{"max_store_mib": 8}',
+    '{"settings": {"application_caches": "strict"}}', '{"settings": {"mode": "nonsense"}}', "settings: {mode: [",
 )  # fmt: skip
 #: Programs that create and destroy pipelines, or instances and devices, until they are ended.
 LONG = ((str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"),
@@ -161,11 +170,11 @@ class Soak:
         lives = pick.uniform(0, 0.4) if pick.random() < 0.5 else 3600
         self.children.append(self.start(command, lives, SLOW_COMPILES + script, disk))
 
-    def start_fold(self) -> None:
-        process = fold_everything(self.world.store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def start_compaction(self) -> None:
+        process = compact_everything(self.world.store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         now = time.monotonic()
         lives = self.chance.uniform(0, 0.5) if self.chance.random() < 0.5 else 3600
-        self.children.append(Child(process, "a fold", now + lives, now + 120))
+        self.children.append(Child(process, "a compaction", now + lives, now + 120))
 
     def reap(self) -> None:
         """Kills what is due, and judges what has ended."""
@@ -191,9 +200,9 @@ class Soak:
     # ---- what happens meanwhile --------------------------------------------------------------------
 
     def disturb(self) -> None:
-        """Folds, damages a file of the store or rewrites the policy file."""
+        """Compacts, damages a file of the store or rewrites the policy file."""
         if not self.options.faults or self.chance.random() < 0.3:
-            self.start_fold()
+            self.start_compaction()
         elif self.chance.random() < 0.3:
             self.policy.write_text(self.chance.choice(POLICIES))
         else:
@@ -206,7 +215,7 @@ class Soak:
                 path.write_bytes(changed(self.chance, self.chance.choice(list(KINDS)), path.read_bytes()))
                 self.counts["files damaged"] += 1
             except (OSError, IndexError, ValueError):
-                pass  # folded just now, or too short
+                pass  # compacted just now, or too short
 
     def run(self) -> None:
         end = time.monotonic() + self.options.minutes * 60
@@ -270,15 +279,16 @@ class Soak:
 
     def finish_kills(self) -> None:
         root = self.world.store
-        folds = [fold_everything(root) for _ in range(4)]
-        while any(fold.poll() is None for fold in folds):
-            for claim in root.glob("store/*/folding.*"):
+        compactions = [compact_everything(root) for _ in range(4)]
+        while any(compaction.poll() is None for compaction in compactions):
+            for claim in root.glob("store/*/compacting.*"):
                 claim.unlink(missing_ok=True)
             time.sleep(0.001)
-        self.require(not any(fold.returncode for fold in folds), "a fold failed")
+        self.require(not any(compaction.returncode for compaction in compactions), "a compaction failed")
         self.check_store()
         self.require(
-            fold_everything(root).wait(300) == 0 and not not_folded(root), f"left by a fold: {not_folded(root)}"
+            compact_everything(root).wait(300) == 0 and not not_compacted(root),
+            f"left by a compaction: {not_compacted(root)}",
         )
         for path in root.rglob("*.tmp"):
             os.utime(path, (0, 0))
@@ -287,7 +297,7 @@ class Soak:
         self.check_store()
         for again in (False, True):
             store = Store(str(root))
-            store.forget(store.verdicts())  # of deaths in the driver
+            store.forget(store.block_list())  # of deaths in the driver
             shutil.rmtree(root / "runs", ignore_errors=True)
             for program in self.programs:
                 for seed in SEEDS:

@@ -12,7 +12,7 @@ from unit.things import facts
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, journal
+from pylayer.store import compaction, format, journal
 from pylayer.store.cache_history import Known
 from pylayer.store.folder import Folder
 
@@ -50,14 +50,14 @@ def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], loads.Load
     return list(found.cells.values()), found
 
 
-def run(work: fold.Fold) -> fold.Folded:
+def run(work: compaction.Compaction) -> compaction.Compacted:
     list(work.steps())
     return work.result
 
 
-def run_all(folder: Folder, **options: Any) -> list[fold.Folded]:
-    """Folds the files of every program."""
-    return [run(fold.Fold(folder, program, **options)) for program in folder.programs()]
+def run_all(folder: Folder, **options: Any) -> list[compaction.Compacted]:
+    """Compacts the files of every program."""
+    return [run(compaction.Compaction(folder, program, **options)) for program in folder.programs()]
 
 
 def packs(folder: Folder) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pipeline binaries that the layer stores: they are stored, folded and loaded like cells, and never mistaken for
+"""Pipeline binaries that the layer stores: they are stored, compacted and loaded like cells, and never mistaken for
 them."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from unit.things import (
     binaries,
 )
 
-from pylayer.store import checking, fold, format, journal
+from pylayer.store import checking, compaction, format, journal
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
@@ -71,9 +71,9 @@ def binaries_in(folder: Folder, owner: int) -> list[bytes]:
 SOFT = [bytes([number]) * 3000 for number in range(60)]
 
 
-def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
-    """Binaries with a valid hash and an impossible structure are reported and left out of the fold. The others are
-    kept."""
+def test_impossible_binaries_do_not_survive_a_compaction(folder: Folder) -> None:
+    """Binaries with a valid hash and an impossible structure are reported and left out of the compaction. The others
+    are kept."""
     path = Path(put_binaries(folder, 1, *SOFT[:3]))
     bad = changed(4, b"\xff")
     reader = Reader(str(path))
@@ -82,7 +82,7 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     checked = checking.Checked()
     list(checking.check_file(str(path), format.JOURNAL, IDENTITY.digest, checked))
     assert [(what.outcome, what.size) for what in checked.damage] == [("impossible", format.record_size(len(bad)))]
-    result = run(fold.Fold(folder, 1))
+    result = run(compaction.Compaction(folder, 1))
     assert [what.outcome for what in result.damage] == ["impossible"]
     assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT[:3]))
     assert not path.exists()

@@ -32,7 +32,7 @@ def numbers(enum: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("enum", "beginning", "others"),
     [
-        ("PylayerCarrier", "CARRIER", set()),
+        ("PylayerMode", "MODE", set()),
         ("PylayerCellFlags", "CELL", set()),
         ("PylayerLogLevel", "LOG", set()),
         ("PylayerUnit", "UNIT", set()),
@@ -52,7 +52,7 @@ def words(text: str) -> str:
 
 def test_names_by_number() -> None:
     """Names that stand in the order of an enum's numbers are the enum's."""
-    assert [words(name) for name in values.CARRIER_NAMES] == list(numbers("PylayerCarrier"))
+    assert [words(name) for name in values.MODE_NAMES] == list(numbers("PylayerMode"))
     assert [words(name) for name in values.KIND_NAMES] == list(numbers("PylayerPipelineKind"))
     assert ["KEPT", *(words(name) for name in values.OUTCOME_NAMES[1:])] == list(numbers("PylayerOutcome"))
 

@@ -9,7 +9,7 @@ from unit.folders import data_of, loaded, packs, put, run_all
 from unit.things import facts
 
 from pylayer.common.identity import Identity
-from pylayer.store import bounds, fold, format, journal
+from pylayer.store import bounds, compaction, format, journal
 from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
 
@@ -34,7 +34,8 @@ def enforce(folder: Folder, max_store: int) -> bounds.Eviction:
 
 
 def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
-    """A use that was recorded after its record was folded counts, even if it was folded into a pack of its own."""
+    """A use that was recorded after its record was compacted counts, even if it was compacted into a pack of its
+    own."""
     put(folder, 1, range(200), last_used=1000)
     run_all(folder)
     uses(folder, 1, [6], 9000)
@@ -75,8 +76,8 @@ def test_use_from_the_future(folder: Folder) -> None:
 
 
 def test_pack_that_is_evicted_is_not_rewritten(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pack of which nothing stays is deleted without a fold, which a full disk would not let end."""
-    monkeypatch.setattr(fold, "PACK_FACTOR", 0)
+    """A pack of which nothing stays is deleted without a compaction, which a full disk would not let end."""
+    monkeypatch.setattr(compaction, "PACK_FACTOR", 0)
     put(folder, 1, range(60), last_used=1000)
     run_all(folder)
     (old,) = packs(folder)
@@ -89,9 +90,9 @@ def test_pack_that_is_evicted_is_not_rewritten(folder: Folder, monkeypatch: pyte
 
 
 def test_one_new_journal_rewrites_no_large_pack(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folding everything leaves a pack alone that is much larger than what there is to add, and joins packs of similar
-    sizes."""
-    monkeypatch.setattr(fold, "SMALL_PACK_BYTES", 0)
+    """Compacting everything leaves a pack alone that is much larger than what there is to add, and joins packs of
+    similar sizes."""
+    monkeypatch.setattr(compaction, "SMALL_PACK_BYTES", 0)
     put(folder, 1, range(100))
     run_all(folder)
     (large,) = packs(folder)
@@ -104,9 +105,9 @@ def test_one_new_journal_rewrites_no_large_pack(folder: Folder, monkeypatch: pyt
 
 
 def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large fold writes several packs, none beyond the size limit. Enforcing a store limit rewrites one pack after
-    another."""
-    monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
+    """A large compaction writes several packs, none beyond the size limit. Enforcing a store limit rewrites one pack
+    after another."""
+    monkeypatch.setattr(compaction, "MAX_PACK_RECORDS", 50)
     put(folder, 1, range(180), last_used=1000)
     put(folder, 2, range(170, 220), last_used=2000)
     results = run_all(folder)
@@ -129,7 +130,7 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
     for number in range(3):
         put(folder, 1, [600 + number], last_used=9000)
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(fold, "PACK_FACTOR", 0)
+    monkeypatch.setattr(compaction, "PACK_FACTOR", 0)
     try:
         run_all(folder)
     finally:

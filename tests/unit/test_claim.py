@@ -1,4 +1,4 @@
-"""The claim: one process at a time folds, and nobody removes the claim of a running one."""
+"""The claim: one process at a time compactions, and nobody removes the claim of a running one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unit.folders import IDENTITY, put, run
 from unit.things import run_python
 
 from pylayer.common import flat, owner
-from pylayer.store import fold
+from pylayer.store import compaction
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter
@@ -34,7 +34,7 @@ RACES = "input(); print(Claim(folder).acquire(), flush=True); sys.stdin.read()"
 def abandon(folder: Folder) -> None:
     """Takes the claim in a process that dies in the middle of a pack."""
     run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
-    assert any(name.startswith("folding.") for name in os.listdir(folder.path))
+    assert any(name.startswith("compacting.") for name in os.listdir(folder.path))
 
 
 def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,11 +77,11 @@ def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -
 
 
 def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
-    """A fold removes the half pack of a dead process, but not a file that another process writes without a claim, such
-    as an import."""
+    """A compaction removes the half pack of a dead process, but not a file that another process writes without a claim,
+    such as an import."""
     put(folder, 1, range(3))
     abandon(folder)
     writer = PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY)
-    run(fold.Fold(folder, 1))
+    run(compaction.Compaction(folder, 1))
     assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
     assert os.path.exists(writer.finish())

@@ -12,10 +12,10 @@ from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
 
-TEXT = "share: all\nsettings: {carrier: off, record_state: false}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
+TEXT = "share: all\nsettings: {mode: off, record_state: false}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
 DOCUMENT: dict[str, Any] = {
     "share": "all",
-    "settings": {"carrier": "off", "record_state": False},
+    "settings": {"mode": "off", "record_state": False},
     "rules": [{"match": {"vendor": 1}, "set": {}}],
 }
 
@@ -23,7 +23,7 @@ LOAD = """
 import sys
 from pylayer.common import compiled
 document, problems = compiled.load(None, *sys.argv[1:])
-print(document["share"], document["settings"]["carrier"], "yaml" in sys.modules, "re" in sys.modules)
+print(document["share"], document["settings"]["mode"], "yaml" in sys.modules, "re" in sys.modules)
 """
 
 
@@ -76,7 +76,7 @@ def test_changed_file(policy_file: Path, root: str) -> None:
 
 
 #: XXH3-128 of the presets, in the order of their names. If only a comment changed, SCHEMA_VERSION stays.
-PRESETS = (15, "497e84a92be5f3bee4a98c75105866be")
+PRESETS = (16, "fcbc4626713c4394f799ba49be692211")
 
 
 def test_presets_are_part_of_the_version() -> None:

@@ -70,7 +70,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "not YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
         ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' appears twice"),
-        ("settings:\n  carrier: off\n  carrier: off", 3, "not YAML: the key 'carrier' appears twice"),
+        ("settings:\n  mode: off\n  mode: off", 3, "not YAML: the key 'mode' appears twice"),
         # documents of another shape
         ("- a", 1, "the file is a list; allowed: a mapping"),
         ("text", 1, "the file is 'text'; allowed: a mapping"),
@@ -82,9 +82,9 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("share: all\nshared: 1", 2, f"unknown key 'shared' in the file; did you mean share? allowed: {TOP_KEYS}"),
         ("1: a\nb: c", 1, f"unknown key 1 in the file; allowed: {TOP_KEYS}"),
         (
-            "settings:\n  carrier: auto\n  carier: off",
+            "settings:\n  mode: auto\n  mde: off",
             3,
-            f"unknown key 'carier' in settings; did you mean carrier? allowed: {SETTINGS_KEYS}",
+            f"unknown key 'mde' in settings; did you mean mode? allowed: {SETTINGS_KEYS}",
         ),
         (
             "rules:\n- match: {vendor: 1}\n  set:\n    nope: 1",
@@ -97,14 +97,14 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("share: some", 1, "share is 'some'; allowed: program, all"),
         ("share: null", 1, "share is null; allowed: program, all"),
         (
-            "settings:\n  carrier: blobs",
+            "settings:\n  mode: blobs",
             2,
-            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, observe, off",
+            "settings.mode is 'blobs'; allowed: auto, cells, binaries, observe, off",
         ),
         (
-            "settings: {carrier: false}",
+            "settings: {mode: false}",
             1,
-            "settings.carrier is false; allowed: auto, cells, binaries, observe, off",
+            "settings.mode is false; allowed: auto, cells, binaries, observe, off",
         ),
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
         ("settings: {driver_cache: true}", 1, "settings.driver_cache is true; allowed: keep, replace"),
@@ -152,7 +152,7 @@ def test_errors(text: str, line: int, problem: str) -> None:
 
 #: Files for which PyYAML raised undocumented errors or used endless memory; most were found by tests/fuzz.
 HOSTILE = [
-    *("[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {carrier: *a}", "? ? ? a"),
+    *("[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {mode: *a}", "? ? ? a"),
     *("share: !!timestamp x", "share: !!int ''", "share: !!float ''", "!!int '': 5", "share: !!bool x"),
     *("max_store_mib: 0x" + "f" * 4000, "max_store_mib: -0x" + "f" * 4000),
     *("!!" + "x" * 4000 + " a", "&" + "x" * 5000 + " *y", "'" + "k" * 5000 + "': 1"),
@@ -172,7 +172,7 @@ def test_hostile_yaml(text: str) -> None:
 def test_merges() -> None:
     """A merge of YAML 1.1 is an unknown key, also if each line doubles the one before."""
     lines = ["x0: &x0 {a: 1, b: 2}"] + [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
-    for text in ("\n".join(lines), "settings: &a {carrier: cells}\nrules:\n- {match: {vendor: 1}, set: {<<: *a}}"):
+    for text in ("\n".join(lines), "settings: &a {mode: cells}\nrules:\n- {match: {vendor: 1}, set: {<<: *a}}"):
         with pytest.raises(config.PolicyFileError, match="unknown key"):
             config.parse(text, "policy.yaml")
 
@@ -182,13 +182,13 @@ def test_merges() -> None:
     [
         ("", {}),
         ("# nothing\n", {}),
-        ("settings: {carrier: off}", {"settings": {"carrier": "off"}}),
+        ("settings: {mode: off}", {"settings": {"mode": "off"}}),
         ("settings: {record_state: False}", {"settings": {"record_state": False}}),
         ("state_mib: 0x10", {"state_mib": 16}),
         ("policy: a:B", {"policy": "a:B"}),
         (
-            "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {carrier: observe}",
-            {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"carrier": "observe"}}]},
+            "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {mode: observe}",
+            {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"mode": "observe"}}]},
         ),
     ],
 )
@@ -210,17 +210,17 @@ def test_system_and_user() -> None:
         "share": "program",
         "skip": [{"executable": "a"}],
         "fleet": {"url": "https://a.example/", "keys": [{"name": "a", "key": key}]},
-        "settings": {"carrier": "cells", "driver_cache": "replace"},
+        "settings": {"mode": "cells", "driver_cache": "replace"},
     }
     user = {
         "skip": [{"executable": "b"}],
         "fleet": {"keys": [{"name": "b", "key": key}]},
-        "settings": {"carrier": "observe"},
+        "settings": {"mode": "observe"},
     }
     found = combined(system, user)
     assert found["skip"] == [{"executable": "a"}, {"executable": "b"}]
     keys = [{"name": "a", "key": key}, {"name": "b", "key": key}]
     assert found["fleet"] == {"url": "https://a.example/", "keys": keys}
-    assert found["settings"]["carrier"] == "observe" and found["settings"]["driver_cache"] == "replace"
+    assert found["settings"]["mode"] == "observe" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in combined(system, {"preset": None})

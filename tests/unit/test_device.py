@@ -1,4 +1,4 @@
-"""What is decided from a device's facts: cache headers, identities and carriers."""
+"""What is decided from a device's facts: cache headers, identities and modes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unit.things import facts, program_id
 from pylayer.common.cache_header import judge
 from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
-from pylayer.policy import Policy, choose_carrier
+from pylayer.policy import Policy, choose_mode
 from pylayer.values import (
-    CARRIER_BINARIES,
-    CARRIER_CELLS,
-    CARRIER_OFF,
+    MODE_BINARIES,
+    MODE_CELLS,
+    MODE_OFF,
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
@@ -111,32 +111,32 @@ def test_identity_is_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "device", "carrier"),
+    ("wanted", "device", "mode"),
     [
-        ("auto", {}, CARRIER_CELLS),
-        ("auto", {"cache_control_supported": False}, CARRIER_OFF),
-        ("auto", {"cache_control_supported": False, "cache_control_requested": True}, CARRIER_CELLS),
-        ("auto", {"driver_id": 13}, CARRIER_OFF),
-        ("cells", {"driver_id": 13}, CARRIER_CELLS),
-        ("cells", {"cache_control_supported": False}, CARRIER_OFF),
-        ("off", {}, CARRIER_OFF),
-        ("auto", {"binaries_supported": True}, CARRIER_CELLS),
-        ("auto", {"binaries_requested": True}, CARRIER_CELLS),
-        ("auto", {"binaries_requested": True, "cache_control_supported": False}, CARRIER_OFF),
-        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES),
-        ("binaries", {"binaries_requested": True}, CARRIER_BINARIES),
-        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES),
-        ("binaries", {}, CARRIER_CELLS),
-        ("binaries", {"driver_id": 13}, CARRIER_OFF),
-        ("binaries", {"binaries_supported": True, "cache_control_supported": False}, CARRIER_OFF),
+        ("auto", {}, MODE_CELLS),
+        ("auto", {"cache_control_supported": False}, MODE_OFF),
+        ("auto", {"cache_control_supported": False, "cache_control_requested": True}, MODE_CELLS),
+        ("auto", {"driver_id": 13}, MODE_OFF),
+        ("cells", {"driver_id": 13}, MODE_CELLS),
+        ("cells", {"cache_control_supported": False}, MODE_OFF),
+        ("off", {}, MODE_OFF),
+        ("auto", {"binaries_supported": True}, MODE_CELLS),
+        ("auto", {"binaries_requested": True}, MODE_CELLS),
+        ("auto", {"binaries_requested": True, "cache_control_supported": False}, MODE_OFF),
+        ("binaries", {"binaries_supported": True}, MODE_BINARIES),
+        ("binaries", {"binaries_requested": True}, MODE_BINARIES),
+        ("binaries", {"binaries_supported": True, "driver_id": 13}, MODE_BINARIES),
+        ("binaries", {}, MODE_CELLS),
+        ("binaries", {"driver_id": 13}, MODE_OFF),
+        ("binaries", {"binaries_supported": True, "cache_control_supported": False}, MODE_OFF),
         *(
-            (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, CARRIER_OFF)
+            (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, MODE_OFF)
             for wanted in ("auto", "cells", "binaries", "off")
         ),
     ],
 )
-def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int) -> None:
-    """The carrier follows the policy file if the device supports it, and has a reason in words."""
-    chosen, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
-    assert chosen == carrier
+def test_choose_mode(wanted: str, device: dict[str, Any], mode: int) -> None:
+    """The mode follows the policy file if the device supports it, and has a reason in words."""
+    chosen, reason = choose_mode({**DEFAULTS, "mode": wanted}, facts(**device))
+    assert chosen == mode
     assert reason

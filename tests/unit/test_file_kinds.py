@@ -41,7 +41,14 @@ def test_file_name() -> None:
     assert str(name) == "0000000000000007-0123-4567.pack"
     found = FileName.parse(f"/somewhere/{name}")
     assert found is not None and (found.program, found.unique, found.kind) == (7, "0123-4567", file_kinds.PACK)
-    for other in ("identity", "folding", f"{name}.a-b.tmp", "0123-4567.run", "7-0123.pack", "000000000000000G-0.pack"):
+    for other in (
+        "identity",
+        "compacting",
+        f"{name}.a-b.tmp",
+        "0123-4567.run",
+        "7-0123.pack",
+        "000000000000000G-0.pack",
+    ):
         assert FileName.parse(other) is None
 
 

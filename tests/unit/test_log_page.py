@@ -11,8 +11,8 @@ from pathlib import Path
 import lints
 
 from pylayer.common import outcomes
-from pylayer.store import verdicts
-from pylayer.store.verdicts import TABLE, Verdict
+from pylayer.store import block_list
+from pylayer.store.block_list import TABLE, Block
 from pylayer.values import KIND_NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -102,8 +102,8 @@ def of_tables() -> list[str]:
     """Returns the texts of tables that lines contain, with a gap or an example for each number."""
     found = [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
     for type, row in TABLE.items():
-        one = Verdict(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
-        found += [verdicts.sentence([one]), verdicts.sentence([one], ended=True)]
+        one = Block(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
+        found += [block_list.sentence([one]), block_list.sentence([one], ended=True)]
     return found
 
 

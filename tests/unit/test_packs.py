@@ -1,4 +1,4 @@
-"""Packs and folding: no record is lost or stored twice, and no other process is disturbed."""
+"""Packs and compacting: no record is lost or stored twice, and no other process is disturbed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from unit.folders import IDENTITY, loaded, packs, put, run
 from unit.things import run_python
 
 from pylayer.common.files import read_small
-from pylayer.store import chunk, fold, format, journal, reader
+from pylayer.store import chunk, compaction, format, journal, reader
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Record
 
-# ---- folding -----------------------------------------------------------------------------------------
+# ---- compacting -----------------------------------------------------------------------------------------
 
 
 def test_equal_content_of_two_pipelines(folder: Folder) -> None:
-    """A fold keeps both fingerprints of equal content, each once, so that the layer finds it by either."""
+    """A compaction keeps both fingerprints of equal content, each once, so that the layer finds it by either."""
     for when in (1, 2):
         writer = journal.Journal(folder, 1)
         for fingerprint in (7, 8):
             writer.append(format.record_parts(format.CELL, b"same", fingerprint=fingerprint, last_used=when))
         writer.close()
-    run(fold.Fold(folder, 1))
+    run(compaction.Compaction(folder, 1))
     (path,) = packs(folder)
     records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
     cells = [record for record in records if record.magic == format.CELL]
@@ -44,24 +44,24 @@ def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
 
     if first == "in a chunk":
         put(folder, 7, range(4))
-        run(fold.Fold(folder, 7, join=join))
+        run(compaction.Compaction(folder, 7, join=join))
         assert [joined.pop()] == [[1, 2, 3, 4]]
     put(folder, 7, [-1 if first == "without a name" else 0])  # of which the fingerprint is 0 or 1
     put(folder, 7, range(10, 15))
-    run(fold.Fold(folder, 7, join=join))
+    run(compaction.Compaction(folder, 7, join=join))
     assert joined == [[11, 12, 13, 14, 15]]
 
 
 def test_more_files_than_descriptors(folder: Folder) -> None:
-    """A fold in a program's process uses few file descriptors, however many journals there are."""
+    """A compaction in a program's process uses few file descriptors, however many journals there are."""
     for number in range(200):
         put(folder, 1, [number])
     code = """
 import resource, sys
-from pylayer.store import fold, folder
+from pylayer.store import compaction, folder
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 found = folder.Folder(sys.argv[1], folder.read_identity(sys.argv[1], folder.identity_names(sys.argv[1])[0]))
-work = fold.Fold(found, 1)
+work = compaction.Compaction(found, 1)
 list(work.steps())
 print(work.result.journals, len(work.result.damage))
 """
@@ -72,7 +72,7 @@ print(work.result.journals, len(work.result.damage))
 def test_journal_that_grows_after_all(folder: Folder) -> None:
     """A closed journal is not deleted if somebody appended to it nevertheless."""
     path = put(folder, 1, range(5))
-    work = fold.Fold(folder, 1).steps()
+    work = compaction.Compaction(folder, 1).steps()
     next(work)
     header, _ = format.read_file_header(Path(path).read_bytes()[:256])
     assert header is not None
@@ -88,7 +88,7 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
 def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system may give less than was asked for with one call. Nothing is damaged then."""
     put(folder, 1, range(400))
-    run(fold.Fold(folder, 1))
+    run(compaction.Compaction(folder, 1))
     before, _ = loaded(folder, 1)
     whole, preadv, read = Path(packs(folder)[0]).read_bytes(), os.preadv, os.read
     monkeypatch.setattr(os, "preadv", lambda fd, into, at: preadv(fd, [memoryview(into[0])[:1000]], at))
@@ -98,7 +98,7 @@ def test_reads_that_give_less(folder: Folder, monkeypatch: pytest.MonkeyPatch) -
     assert read_small(packs(folder)[0], len(whole)) == whole
 
 
-def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_step_of_a_compaction_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are answered between the steps, even while the disk has not finished a write."""
     put(folder, 7, range(4))
     asked, answered = threading.Semaphore(0), threading.Semaphore(0)
@@ -110,17 +110,17 @@ def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytes
             in_vain.append(fd)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    work = fold.Fold(folder, 7)
+    work = compaction.Compaction(folder, 7)
     for _ in work.steps():
         if asked.acquire(blocking=False):
             answered.release()
     assert work.result.written and not in_vain
 
 
-def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(
+def test_a_compaction_that_is_given_up_while_the_disk_works_leaves_everything(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """exit() does not wait for the disk if a fold is abandoned."""
+    """exit() does not wait for the disk if a compaction is abandoned."""
     put(folder, 7, range(4))
     asked, answered, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -130,7 +130,7 @@ def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(
         ended.set()
 
     monkeypatch.setattr(os, "fsync", fsync)
-    steps = fold.Fold(folder, 7).steps()
+    steps = compaction.Compaction(folder, 7).steps()
     while not asked.is_set():
         next(steps)
     steps.close()

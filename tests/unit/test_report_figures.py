@@ -174,9 +174,9 @@ def test_hostile_run(tmp_path: Path, value: Any) -> None:
     """Any value of any key in a run's file is handled without an exception."""
     from pylayer.report import page
 
-    keys = ("started", "started_ns", "ended", "died", "alive", "sentinel", "counters", "kinds",
+    keys = ("started", "started_ns", "ended", "died", "alive", "crash_marker", "counters", "kinds",
             "cache_outcomes", "refused", "stored_bytes", "store_bytes", "timeline_dropped",
-            "program", "executable", "device", "carrier", "policy", "damage", "load_ns")  # fmt: skip
+            "program", "executable", "device", "mode", "policy", "damage", "load_ns")  # fmt: skip
     for number, key in enumerate(keys):
         root = tmp_path / str(number)
         recorded_runs.write(root, [pipeline(0, 20)], **{key: value})

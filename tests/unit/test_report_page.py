@@ -48,7 +48,7 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
     """No name, reason, thread or entry point becomes markup, script, template or a terminal control sequence."""
     recorded_runs.write(
         tmp_path, [pipeline(0, 20, text=HOSTILE), cache(30, "emptied", HOSTILE)],
-        program=HOSTILE, executable=HOSTILE, device=HOSTILE, driver=HOSTILE, reason=HOSTILE, carrier=HOSTILE,
+        program=HOSTILE, executable=HOSTILE, device=HOSTILE, driver=HOSTILE, reason=HOSTILE, mode=HOSTILE,
         kinds={HOSTILE: {"hits": 1, "compiled": 2}}, refused={HOSTILE: 1},
         policy={"class": HOSTILE, "failures": 1, "switched_off": HOSTILE},
     )  # fmt: skip

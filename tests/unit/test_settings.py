@@ -50,15 +50,15 @@ def test_rules_in_order() -> None:
     """Settings override defaults. Matching rules override settings key by key, and later rules override earlier
     ones."""
     document = {
-        "settings": {"carrier": "cells", "record_state": False},
+        "settings": {"mode": "cells", "record_state": False},
         "rules": [
-            {"match": {"vendor": 0x1002}, "set": {"carrier": "observe", "driver_cache": "replace"}},
+            {"match": {"vendor": 0x1002}, "set": {"mode": "observe", "driver_cache": "replace"}},
             {"match": {"executable": "other"}, "set": {"record_state": True}},
-            {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
+            {"match": {"executable": "stutter"}, "set": {"mode": "off"}},
         ],
     }
     in_force = settings_for(document, program(), facts())
-    assert in_force == {**DEFAULTS, "carrier": "off", "record_state": False, "driver_cache": "replace"}
+    assert in_force == {**DEFAULTS, "mode": "off", "record_state": False, "driver_cache": "replace"}
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_rules_in_order() -> None:
 )
 def test_conditions(match: dict[str, Any], holds: bool) -> None:
     """A rule matches if all its conditions do."""
-    document = {"rules": [{"match": match, "set": {"carrier": "off"}}]}
-    assert (settings_for(document, program(), facts())["carrier"] == "off") is holds
+    document = {"rules": [{"match": match, "set": {"mode": "off"}}]}
+    assert (settings_for(document, program(), facts())["mode"] == "off") is holds

@@ -1,4 +1,5 @@
-"""State: what is written is read back, a fold keeps what is needed within its limit, and no length is believed."""
+"""State: what is written is read back, a compaction keeps what is needed within its limit, and no length is
+believed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
 from pylayer.inhost.recording import Recording
 from pylayer.store import format, maintenance, state, trimming
-from pylayer.store.fold import Fold
+from pylayer.store.compaction import Compaction
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -53,9 +54,9 @@ def every_writer_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "has_ended", lambda *_: True)
 
 
-def fold(root: Path, limit: int = 1 << 30) -> None:
+def compaction(root: Path, limit: int = 1 << 30) -> None:
     """As `pylayer trim` does."""
-    for _ in trimming.Trim(str(root), Limits(1 << 30, limit)).fold_steps():
+    for _ in trimming.Trim(str(root), Limits(1 << 30, limit)).compaction_steps():
         pass
 
 
@@ -63,29 +64,29 @@ def fingerprints(found: State) -> list[int]:
     return sorted(created.fingerprint for created in found.created.values())
 
 
-def test_fold(tmp_path: Path) -> None:
-    """A fold leaves one file with everything, and nothing twice."""
+def test_compaction(tmp_path: Path) -> None:
+    """A compaction leaves one file with everything, and nothing twice."""
     for first in range(0, 30, 10):
         put(tmp_path, range(first, first + 10))
     mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
     before = state.read(str(tmp_path), PROGRAM)
     before.fail(next(iter(before.created))[0], b"i" * 16, "why")
-    fold(tmp_path)
+    compaction(tmp_path)
     after = state.read(str(tmp_path), PROGRAM)
     assert [Path(path).suffix for path in after.paths] == [file_kinds.PACK]
     assert after.created.keys() == before.created.keys() and after.objects == before.objects
     assert list(after.failed.values()) == [{b"i" * 16: "why"}] and after.bytes < before.bytes
     assert not mark.exists()
-    fold(tmp_path)
+    compaction(tmp_path)
     assert state.read(str(tmp_path), PROGRAM).paths == after.paths
 
 
 def test_longest_wait(tmp_path: Path) -> None:
-    """Of what several runs recorded of a pipeline, a fold keeps the longest wait and the last use."""
+    """Of what several runs recorded of a pipeline, a compaction keeps the longest wait and the last use."""
     for when, wait_ns in ((100, 5), (300, 9), (200, 7)):
         put(tmp_path, range(1, 3), when=when, wait_ns=wait_ns)
     before = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
-    fold(tmp_path)
+    compaction(tmp_path)
     after = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
     assert before == after == {(9, 300), (18, 300)}
 
@@ -97,7 +98,7 @@ def test_limit(tmp_path: Path) -> None:
     found = state.read(str(tmp_path), PROGRAM)
     for created in found.created.values():
         found.fail(created.pipeline, b"i" * 16, "why")
-    fold(tmp_path, 30 * 4096 // 2)
+    compaction(tmp_path, 30 * 4096 // 2)
     after = state.read(str(tmp_path), PROGRAM)
     left = fingerprints(after)
     assert left == list(range(31 - len(left), 31)) and 10 < len(left) < 15
@@ -109,7 +110,7 @@ def test_limit(tmp_path: Path) -> None:
         while True:
             next(steps)
     folder = state.folder(str(tmp_path))
-    for _ in Fold(folder, PROGRAM, everything=True, drop=end.value.value).steps():
+    for _ in Compaction(folder, PROGRAM, everything=True, drop=end.value.value).steps():
         pass
     assert fingerprints(state.read(str(tmp_path), PROGRAM)) == [31]
 
@@ -120,7 +121,7 @@ def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("pylayer.store.journal.has_writer", lambda path: path == alive)
     put(tmp_path, range(3, 6))
     put(tmp_path, range(6, 9))
-    fold(tmp_path)
+    compaction(tmp_path)
     found = state.read(str(tmp_path), PROGRAM)
     assert alive in found.paths and len(found.paths) == 2 and fingerprints(found) == list(range(1, 10))
 
@@ -128,11 +129,11 @@ def test_a_writer_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("what", ["module", "created", "device"])
 def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
-    """What does not verify is lost alone, also of a single file. A fold replaces the file, and the program's next run
-    records what is missing."""
+    """What does not verify is lost alone, also of a single file. A compaction replaces the file, and the program's next
+    run records what is missing."""
     put(tmp_path, range(10))
     if packed:
-        fold(tmp_path)
+        compaction(tmp_path)
     found = state.read(str(tmp_path), PROGRAM)
     (path,) = map(Path, found.paths)
     first = next(iter(found.created.values()))
@@ -159,7 +160,7 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
 
 @pytest.mark.parametrize("suffix", [".objects", ".objectpack"])
 def test_earlier_build(tmp_path: Path, suffix: str) -> None:
-    """What an earlier build recorded is read, verified and folded."""
+    """What an earlier build recorded is read, verified and compacted."""
     path = Path(put(tmp_path, range(3)))
     salt = Reader(str(path)).salt
     state.folder(str(tmp_path))  # closes the journal
@@ -180,7 +181,7 @@ def test_earlier_build(tmp_path: Path, suffix: str) -> None:
         assert fingerprints(found) == [1, 2, 3, 99] and not found.damage
         (old,) = (one for one in found.created.values() if one.fingerprint == 99)
         assert (old.stall_ns, old.last_use) == (7, 8)
-        fold(tmp_path)
+        compaction(tmp_path)
     assert [Path(path).suffix for path in found.paths] == [file_kinds.PACK]
 
 

@@ -13,7 +13,7 @@ from unit.folders import IDENTITY, cells
 from unit.things import record, write_journal
 
 from pylayer.common import files, flat
-from pylayer.store import fold, format, runs
+from pylayer.store import compaction, format, runs
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.timeline import Event, RunFile
 
@@ -83,7 +83,7 @@ def test_folder_of_an_older_pylayer(folder: Folder) -> None:
     folder.prepare()
     journal_in(folder, f"{7:016x}-2.closed", record(b"new"))
     assert cells(folder) == [b"new"]
-    list(fold.Fold(folder, 7, must=frozenset([str(older)])).steps())
+    list(compaction.Compaction(folder, 7, must=frozenset([str(older)])).steps())
     assert cells(folder) == [b"new"] and older.read_bytes() == data
 
 

@@ -13,7 +13,7 @@ import pytest
 from unit.folders import IDENTITY, cells, run
 from unit.things import add_record, flip, record
 
-from pylayer.store import bounds, fold, format, pack, reader
+from pylayer.store import bounds, compaction, format, pack, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 
@@ -35,8 +35,8 @@ def put(folder: Folder, name: str, data: bytes) -> str:
     return str(path)
 
 
-def run_fold(folder: Folder, **options: Any) -> fold.Folded:
-    return run(fold.Fold(folder, 7, everything=True, **options))
+def run_compaction(folder: Folder, **options: Any) -> compaction.Compacted:
+    return run(compaction.Compaction(folder, 7, everything=True, **options))
 
 
 def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
     )
     assert one.record_at(size) is None or size == 256
     list(bounds.Survey(folder.root).read())
-    run_fold(folder, must=frozenset([path]))
+    run_compaction(folder, must=frozenset([path]))
     assert len(cells(folder)) == (size > 336)
 
 
@@ -85,7 +85,7 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
 def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
     hour."""
-    path = os.path.join(folder.path, f"folding.{name}.tmp")
+    path = os.path.join(folder.path, f"compacting.{name}.tmp")
     os.mkdir(path)
     os.utime(path, (time.time() - 800,) * 2)
     assert not Claim(folder).acquire()
@@ -93,7 +93,7 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     assert Claim(folder).acquire()
 
 
-def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
+def test_compaction_takes_the_copy_that_verifies(folder: Folder) -> None:
     """If a record is in two packs and damaged in one of them, the good one is kept."""
     shared = os.urandom(500)
     paths = [os.path.join(folder.path, f"{7:016x}-{number}.pack") for number in (1, 2)]
@@ -102,17 +102,17 @@ def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
     flip(paths[0], Path(paths[0]).read_bytes().index(shared))
     before = set(cells(folder))
     assert len(before) == 3
-    result = run_fold(folder)
+    result = run_compaction(folder)
     assert set(cells(folder)) == before
     assert [what.outcome for what in result.damage] == ["damaged-data"]
 
 
 def test_shattered_file(folder: Folder) -> None:
-    """A fold keeps all records of a file with thousands of damaged places, and deletes the file."""
+    """A compaction keeps all records of a file with thousands of damaged places, and deletes the file."""
     junk = b"".join(struct.pack("<QQ", n, 1) + record(struct.pack("<Q", n)) for n in range(2000))
     name = f"{7:016x}-1-1.closed"
     put(folder, name, file_of(junk))
-    result = run_fold(folder)
+    result = run_compaction(folder)
     assert (result.repaired, len(cells(folder))) == (1, 2000)
     assert name not in os.listdir(folder.path)
 

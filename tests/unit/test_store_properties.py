@@ -20,7 +20,7 @@ from unit.things import add_record
 
 from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
-from pylayer.store import fold, format, pack, reader
+from pylayer.store import compaction, format, pack, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
@@ -125,9 +125,9 @@ def loads(folder: Folder) -> dict[int | None, set[bytes]]:
     return {program: set(load(folder, program).cells.values()) for program in (*PROGRAMS, None)}
 
 
-def run_fold(folder: Folder, **options: Any) -> list[fold.Folded]:
-    """Folds the files of every program."""
-    works = [fold.Fold(folder, program, **options) for program in folder.programs()]
+def run_compaction(folder: Folder, **options: Any) -> list[compaction.Compacted]:
+    """Compacts the files of every program."""
+    works = [compaction.Compaction(folder, program, **options) for program in folder.programs()]
     for work in works:
         list(work.steps())
     return [work.result for work in works]
@@ -223,7 +223,7 @@ def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
         assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
 
 
-# ---- folds -------------------------------------------------------------------------------------------
+# ---- compacts -------------------------------------------------------------------------------------------
 
 #: A journal's program and data. Many journals share a few data.
 JOURNALS = st.lists(st.tuples(st.sampled_from(PROGRAMS), st.lists(ANY_DATA, min_size=1, max_size=5)), max_size=6)
@@ -241,26 +241,28 @@ def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
 
 @few
 @given(JOURNALS, JOURNALS)
-def test_fold_changes_no_load(first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]]) -> None:
-    """Every program loads the same before and after folds. Equal data is stored once for each program, and another fold
-    of the same changes nothing."""
+def test_compaction_changes_no_load(
+    first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]]
+) -> None:
+    """Every program loads the same before and after compactions. Equal data is stored once for each program, and
+    another compaction of the same changes nothing."""
     with a_folder() as folder:
         fill(folder, first)
-        run_fold(folder)
+        run_compaction(folder)
         fill(folder, second)
         before = loads(folder)
-        run_fold(folder)
+        run_compaction(folder)
         assert loads(folder) == before
-        results = run_fold(folder, everything=True)
+        results = run_compaction(folder, everything=True)
         assert loads(folder) == before
         assert [what for result in results for what in result.damage] == []
         assert folder.files(None, (".closed", ".journal")) == []
         digests = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
         assert len(digests) == len(set(digests))
         names = sorted(os.listdir(folder.path))
-        run_fold(folder, everything=True)
+        run_compaction(folder, everything=True)
         assert sorted(os.listdir(folder.path)) == names
-        run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
+        run_compaction(folder, everything=True, must=frozenset(packs_of(folder)))
         assert loads(folder) == before
         again = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
         assert sorted(digests) == sorted(again)
@@ -268,20 +270,20 @@ def test_fold_changes_no_load(first: list[tuple[int, list[bytes]]], second: list
 
 @many
 @given(SMALL_JOURNALS, st.lists(CHANGES, min_size=1, max_size=3), st.integers(0, 5), st.booleans())
-def test_fold_of_damaged_files(
+def test_compaction_of_damaged_files(
     journals: list[tuple[int, list[bytes]]], changes: list[tuple[str, float, int]], which: int, packed: bool
 ) -> None:
-    """What a load finds in damaged files is still there after a fold of them, for every program."""
+    """What a load finds in damaged files is still there after a compaction of them, for every program."""
     with a_folder() as folder:
         fill(folder, journals)
         if packed:
-            run_fold(folder, everything=True)
+            run_compaction(folder, everything=True)
             fill(folder, journals[:1])
         paths = folder.files(None)
         for number, how in enumerate(changes):
             change(paths[(which + number) % len(paths)], how, 0 if number == 2 else format.FILE_HEADER.size)
         before = loads(folder)
-        run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
+        run_compaction(folder, everything=True, must=frozenset(packs_of(folder)))
         after = loads(folder)
         assert after == before
 
@@ -293,18 +295,19 @@ def test_fold_of_damaged_files(
     st.tuples(st.booleans(), st.booleans()),
     st.lists(st.integers(0, 2), max_size=60),
 )
-def test_two_folds_and_a_reader(
+def test_two_compaction_and_a_reader(
     packed: list[list[tuple[int, list[bytes]]]],
     journals: list[tuple[int, list[bytes]]],
     everything: tuple[bool, bool],
     order: list[int],
 ) -> None:
-    """Two processes that fold at once, each taking itself for the only one, and a third that loads, lose nothing."""
+    """Two processes that compaction at once, each taking itself for the only one, and a third that loads, lose
+    nothing."""
     with a_folder() as folder, mock.patch.object(Claim, "acquire", return_value=True):
         for some in packed:
             fill(folder, some)
-            with mock.patch.object(fold, "PACK_FACTOR", 0):  # packs that share records
-                run_fold(folder)
+            with mock.patch.object(compaction, "PACK_FACTOR", 0):  # packs that share records
+                run_compaction(folder)
         fill(folder, journals)
         before = loads(folder)
         seen: set[bytes] = set()
@@ -312,7 +315,7 @@ def test_two_folds_and_a_reader(
         def reading() -> Iterator[None]:
             again = True
             known: set[str] = set()
-            while again:  # as the layer: what vanishes was folded
+            while again:  # as the layer: what vanishes was compacted
                 paths = [path for path in folder.files(None) if path not in known]
                 again = bool(paths)
                 for path in paths:
@@ -322,7 +325,7 @@ def test_two_folds_and_a_reader(
                     seen.update(found.cells.values())
                     yield
 
-        running = [fold.Fold(folder, PROGRAMS[0], everything=whole).steps() for whole in everything]
+        running = [compaction.Compaction(folder, PROGRAMS[0], everything=whole).steps() for whole in everything]
         running.append(reading())
         for turn in order:
             next(running[turn], None)

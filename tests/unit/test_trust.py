@@ -18,7 +18,7 @@ from unit.folders import IDENTITY, put_known
 from pylayer.common import compiled, file_kinds, files, paths, user_policy
 from pylayer.common.file_kinds import FileName
 from pylayer.common.files import read_small
-from pylayer.store import decisions, format, sentinel
+from pylayer.store import crash_marker, decisions, format
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 from pylayer.store.timeline import RunFile
@@ -134,27 +134,27 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
     assert list(home.iterdir()) == []
 
 
-def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentinel in the runtime directory is not read if another user created the directory, or a
+def test_marker_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crash marker in the runtime directory is not read if another user created the directory, or a
     link to one. A file that others could have written reports no death."""
     runtime = tmp_path / "shm"
     runtime.mkdir()
     monkeypatch.setattr(paths, "getenv", lambda name, default: str(runtime) if name == "XDG_RUNTIME_DIR" else default)
     live = runtime / "pylayer-live"
     live.mkdir(mode=0o700)
-    path = str(live / f"{sentinel._names_there(folder.path)}-{FileName(7, files.unique_name(), file_kinds.LIVE)}")
-    Path(path).write_bytes(bytes(sentinel.BYTES))  # what no header says has no living writer
+    path = str(live / f"{crash_marker._names_there(folder.path)}-{FileName(7, files.unique_name(), file_kinds.LIVE)}")
+    Path(path).write_bytes(bytes(crash_marker.BYTES))  # what no header says has no living writer
     Path(path).chmod(0o600)
-    assert [death.path for death in sentinel.deaths(folder)] == [path]
+    assert [death.path for death in crash_marker.deaths(folder)] == [path]
     Path(path).chmod(0o666)
-    assert sentinel.deaths(folder) == []
+    assert crash_marker.deaths(folder) == []
     Path(path).chmod(0o600)
     live.chmod(0o777)
-    assert sentinel.deaths(folder) == []
+    assert crash_marker.deaths(folder) == []
     live.chmod(0o700)
     live.rename(tmp_path / "moved")
     live.symlink_to(tmp_path / "moved")
-    assert sentinel.deaths(folder) == []
+    assert crash_marker.deaths(folder) == []
     assert [file.name for file in (tmp_path / "moved").iterdir()] == [Path(path).name]
 
 

@@ -9,9 +9,9 @@ from wine.programs import wine as wine
 from wine.wine import Wine
 from world import World
 
+from pylayer.store.block_files import read_all
+from pylayer.store.block_list import BLOCKED, LAYER_OFF
 from pylayer.store.deaths import review
-from pylayer.store.verdict_files import read_all
-from pylayer.store.verdicts import LAYER_OFF, SUSPECTED
 
 COUNT, TIMES = 20, 4
 
@@ -21,7 +21,7 @@ COUNT, TIMES = 20, 4
 )
 def test_normal_ends(wine: Wine, real: World, end: str) -> None:
     """A Windows program ends several times in the same way, with threads in the driver that use stored pipelines.
-    Nothing is set aside, and nothing is switched off. A program that loops is ended by wineserver."""
+    Nothing is blocked, and nothing is switched off. A program that loops is ended by wineserver."""
     for _ in range(2):
         wine.run(real, COUNT)
     for _ in range(TIMES):
@@ -33,7 +33,7 @@ def test_normal_ends(wine: Wine, real: World, end: str) -> None:
         process.communicate(timeout=60)
         review(real.folder())
         known = read_all(real.folder()).values()
-        assert not [one for each in known for one in each.in_force(*SUSPECTED, LAYER_OFF)]
+        assert not [one for each in known for one in each.in_force(*BLOCKED, LAYER_OFF)]
     wine.run(real, COUNT)
     assert (real.last()["hits"], real.last()["compiled"]) == (COUNT, 0)
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -159,7 +159,7 @@ void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTE
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     History *history = history_locked(caches);
-    bool writes = history && !caches->store->kept.sentinel_outside && history->bytes <= MANY_BYTES;
+    bool writes = history && !caches->store->kept.marker_outside && history->bytes <= MANY_BYTES;
     if (writes && !has(history, digest, passed)) {
         body.known = (KnownRecord){.size = size, .time = record.last_used, .flags = passed ? HISTORY_PASSED : 0};
         memcpy(body.known.digest, digest, sizeof body.known.digest);

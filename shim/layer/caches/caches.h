@@ -30,7 +30,7 @@ typedef struct Caches {
     Crash *crash;
 
     /* The layer's own cache: all cells merged. Created with the device and never passed to the application. */
-    VkPipelineCache merged; /* VK_NULL_HANDLE if no carrier keeps pipelines */
+    VkPipelineCache merged; /* VK_NULL_HANDLE if no mode keeps pipelines */
     SpreadLock merged_lock; /* as AppCache::lock */
     /* Allows one merge at a time in a device. A merge locks its destination and its sources, so two merges in
      * opposite directions could wait for each other for ever: Mesa locks the destination, then the source. */
@@ -75,7 +75,8 @@ void app_caches_free(Caches *caches);
 bool app_cache_owes(AppCache *app_cache, uint64_t fingerprint);
 /* Notes that a pipeline was merged into the cache. */
 void app_cache_holds(AppCache *app_cache, uint64_t fingerprint);
-/* Returns what is owed, for the caller to free, and notes that it is there. NULL: nothing is owed, or memory is short. */
+/* Returns what is owed, for the caller to free, and notes that it is there. NULL: nothing is owed, or memory is short.
+ * */
 uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
 
 /* ---- own_data.c: what the program passes to vkCreatePipelineCache and what it reads ---------------------- */
@@ -117,8 +118,8 @@ size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *data, uint
 
 /* Returns true if the data is known. Where the plan is strict or only reports, data that merely passed is not. */
 bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Records that the program read this data, or only passed it. data: its damaged copies are recognized; NULL: they are not.
- * Does nothing if the store is read-only. */
+/* Records that the program read this data, or only passed it. data: its damaged copies are recognized; NULL: they are
+ * not. Does nothing if the store is read-only. */
 void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, bool passed,
                         const void *data);
 
@@ -129,8 +130,8 @@ void cells_close(Caches *caches);
 /* Returns an empty cache to create this pipeline in; VK_NULL_HANDLE if the driver refuses. */
 VkPipelineCache cell_create(Caches *caches, const Element *element);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
- * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if the
- * driver put nothing into it, or would find nothing in it. codeless: of the element. */
+ * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if
+ * the driver put nothing into it, or would find nothing in it. codeless: of the element. */
 bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint32_t codeless, PylayerCell *about);
 /* Merges the layer's cache into an application's. Returns false if that was not possible now. */
 bool cells_merge_all(Caches *caches, AppCache *app_cache);
@@ -158,8 +159,8 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 /* So what the program does not create is not read, and no pipeline waits for the interpreter. */
 
 /* Merges a record that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Of several
- * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates what
- * is known of the fingerprint: enum Seen. With fingerprint 0 it merges all that have none. */
+ * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates
+ * what is known of the fingerprint: enum Seen. With fingerprint 0 it merges all that have none. */
 bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 
 bool cells_open(Caches *caches)
 {
@@ -163,7 +163,7 @@ static bool is_empty(const Caches *caches, const uint8_t *data, size_t size)
 enum GivesBack { NOT_TRIED, GIVES_BACK, GIVES_NOTHING };
 
 /* Returns false if a cache made of a cell's data has no content. ANV of Mesa 22.3 writes a count of 0 into its data, so
- * nothing in it is ever found. The first cell of a device decides, unless the driver fails. While something is set aside,
+ * nothing in it is ever found. The first cell of a device decides, unless the driver fails. While something is blocked,
  * nothing is tried: a driver that hangs over whatever is stored would hang here, too. */
 static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
 {

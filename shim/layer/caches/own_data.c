@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "mailbox/mailbox.h"
 
 /* Sends a request. All requests of a device together wait at most ANSWER_WAIT_NS. Returns false if policy has not
@@ -131,7 +131,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkP
         count(&counters_of(caches->run)->totals.caches_known, 1);
     else if (policy_refuses(caches, data))
         return true;
-    /* Data that is only reported on is not set aside after a crash. */
+    /* Data that is only reported on is not blocked after a crash. */
     if (there && !caches->run->plan.report_caches)
         data->id = digest_id(data->digest);
     return false;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "caches/caches.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "process/process.h"
 
 /* How long a creation waits for a record that another thread is giving to the driver. */
@@ -53,7 +53,8 @@ static void give_record(Caches *caches, const StoredRecord *record)
     const RecordHeader *header = &record->header;
     unsigned known = record_is_recent(header) ? SEEN_TOLD : 0;
     atomic_store(&caches->crash->holds_stored, true);
-    /* The driver may have the same data under another fingerprint, or from a source that a fold did not delete. */
+    /* The driver may have the same data under another fingerprint, or from a source that a compaction did not delete.
+     * */
     bool twice = cells_given(caches, header->digest);
     bool taken = twice || cells_merge_record(caches, NULL, record);
     for (size_t i = 0; i < record->cell_count; i++)

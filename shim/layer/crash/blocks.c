@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 
 void blocks_obey(Crash *crash, const PylayerDecision *decision)
 {
@@ -29,7 +29,7 @@ static bool is_blocked(const Crash *crash, uint64_t number)
 
 bool blocks_pipeline(const Crash *crash, uint64_t fingerprint, enum PylayerPipelineKind kind)
 {
-    return is_blocked(crash, fingerprint ? fingerprint : 1 + (uint64_t)kind); /* verdicts.pipeline_number */
+    return is_blocked(crash, fingerprint ? fingerprint : 1 + (uint64_t)kind); /* block_list.pipeline_number */
 }
 
 bool blocks_data(const Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES])

@@ -1,4 +1,5 @@
-/* crash.h - what a device has of crashes: the sentinel that tells the next process, and what earlier ones told this */
+/* crash.h - what a device has of crashes: the crash marker that tells the next process, and what earlier ones told this
+ * */
 #ifndef PYLAYER_CRASH_H
 #define PYLAYER_CRASH_H
 
@@ -6,12 +7,12 @@
 #include "store/store_format.h"
 
 /*
- * The calls to the driver that the layer adds to what the application asked for, and which of them are switched off on a
- * device.
+ * The calls to the driver that the layer adds to what the application asked for, and which of them are switched off on
+ * a device.
  *
  * Without the layer a program would not make them, so a driver's fault in one of them must not cost more than one
  * crash: NVIDIA's driver (580.159.04) crashes in vkGetPipelineKeyKHR and in vkCreatePipelineBinariesKHR for some
- * pipelines (measured). Each is marked in the crash sentinel. When a process dies in one, later processes switch it off
+ * pipelines (measured). Each is marked in the crash marker. When a process dies in one, later processes switch it off
  * for that kind of pipeline.
  */
 typedef struct AddedCalls {
@@ -28,10 +29,10 @@ static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall c
 
 typedef struct Crash {
     AddedCalls added_calls;                    /* which of them are switched off */
-    _Atomic(PylayerMark *) marks;              /* the crash sentinel; NULL if there is none */
-    char *sentinel_path;                       /* the sentinel's file, if the layer made it */
-    int sentinel_fd;                           /* open on overlayfs alone; 0: none */
-    ino_t sentinel_inode;                      /* of that file */
+    _Atomic(PylayerMark *) marks;              /* the crash marker; NULL if there is none */
+    char *marker_path;                         /* the crash marker's file, if the layer made it */
+    int marker_fd;                             /* open on overlayfs alone; 0: none */
+    ino_t marker_inode;                        /* of that file */
     atomic_bool holds_stored;                  /* stored data was given to the driver */
     _Atomic(const PylayerDecision *) blocking; /* the decision that is obeyed; NULL if it blocks nothing */
     bool lost;                                 /* the last run may have ended before what it compiled was stored */

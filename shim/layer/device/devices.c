@@ -1,7 +1,7 @@
 /* devices.c - see devices.h */
 #include "device/devices.h"
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -51,12 +51,12 @@ bool devices_can_be_used(void)
 
 void devices_exit_begins(void)
 {
-    sentinel_exit_begins();
+    marker_exit_begins();
     if (!mutex_can_be_had(&devices_mutex))
         return;
     pthread_mutex_lock(&devices_mutex);
     for (Device *device = devices; device; device = device->next) {
-        sentinel_forget(&device->crash);
+        marker_forget(&device->crash);
         atomic_store(&device->caches.ending, true);
     }
     pthread_mutex_unlock(&devices_mutex);
@@ -92,7 +92,7 @@ void devices_end_commands(bool written)
             continue;
         if (!written)
             run_file_write(&device->store);
-        sentinel_remove(&device->crash);
+        marker_remove(&device->crash);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

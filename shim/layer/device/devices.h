@@ -12,10 +12,10 @@ Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);
 /* Returns false if a thread that will never run again holds a lock of the list or of a device. */
 bool devices_can_be_used(void);
-/* At exit(), before all else: no mark in a sentinel counts any more, and no driver gets more stored records. */
+/* At exit(), before all else: no mark in a crash marker counts any more, and no driver gets more stored records. */
 void devices_exit_begins(void);
-/* For a process in which policy never started: writes what a device leaves in the store. Returns false if policy has to do
- * that, because it was started or may clear evidence about the driver. */
+/* For a process in which policy never started: writes what a device leaves in the store. Returns false if policy has to
+ * do that, because it was started or may clear evidence about the driver. */
 bool device_ends_quietly(Device *device);
 /* At exit(): writes the runs' files of all devices and returns true, if none of them needs policy. */
 bool devices_end_quietly(void);
@@ -24,8 +24,8 @@ void devices_end_commands(bool written);
 
 /* ---- opening.c ---------------------------------------------------------------------------------- */
 
-/* Reads the folder that Store::kept names, obeys the decision, and makes the crash sentinel. Returns false if policy
- * must look into the folder first. Afterwards the layer may be off for the device, as Run::carrier says. Store::found:
+/* Reads the folder that Store::kept names, obeys the decision, and makes the crash marker. Returns false if policy
+ * must look into the folder first. Afterwards the layer may be off for the device, as Run::mode says. Store::found:
  * zeros, or what policy found. */
 bool device_open_store(Device *device);
 /* Returns what is in force. */

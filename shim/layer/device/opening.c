@@ -1,4 +1,5 @@
-/* opening.c - opens a device's folder of the store (devices.h): finds it, reads what is in it, and obeys the decision */
+/* opening.c - opens a device's folder of the store (devices.h): finds it, reads what is in it, and obeys the decision
+ * */
 #define _GNU_SOURCE
 #include "device/devices.h"
 
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "store/run_file.h"
 
 /* ---- where the folder is ---------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ static bool find_folder(Store *store, const FileHeader *header)
     find_system(stored, name);
     live_outside_name(root, name, stored->outside);
     stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
-    store->kept.sentinel_outside |= !stored->own; /* nothing is written there */
+    store->kept.marker_outside |= !stored->own; /* nothing is written there */
     return true;
 }
 
@@ -56,10 +57,10 @@ static void obey_off(Device *device)
 {
     Store *store = &device->store;
     atomic_store(&store->undecided, store->kept.undecided);
-    if (!store->kept.off_by || !carrier_keeps(atomic_load(&device->run.carrier)))
+    if (!store->kept.off_by || !mode_keeps(atomic_load(&device->run.mode)))
         return;
     store->found.off = store->kept.off_by;
-    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
+    atomic_store(&device->run.mode, PYLAYER_MODE_OFF);
     log_line(PYLAYER_LOG_WARN, "%s: %s; pylayer rm --all --blocks switches it on again", device->run.info.device_name,
              store->kept.reason);
 }
@@ -69,15 +70,16 @@ static bool read_folder(Device *device, FileHeader header)
 {
     Store *store = &device->store;
     /* Where nothing is stored and all data passes, nothing is marked. */
-    bool marks = carrier_keeps(atomic_load(&device->run.carrier)) || !device->run.plan.report_caches;
+    bool marks = mode_keeps(atomic_load(&device->run.mode)) || !device->run.plan.report_caches;
     bool fine = index_read_folder(store);
     if (fine)
         obey_off(device);
-    /* Without disk space the layer goes on without a sentinel: what is stored is of more use than the next crash's cause. */
-    bool read = fine && (!marks ||
-                         sentinel_create(&device->crash, store, store->stored.directory, header,
-                                         store->kept.sentinel_outside) ||
-                         store->found.reviewed);
+    /* Without disk space the layer goes on without a crash marker: what is stored is of more use than the next crash's
+     * cause. */
+    bool read =
+        fine &&
+        (!marks || marker_create(&device->crash, store, store->stored.directory, header, store->kept.marker_outside) ||
+         store->found.reviewed);
     if (read)
         blocks_obey(&device->crash, &store->kept);
     else
@@ -100,7 +102,7 @@ bool device_open_store(Device *device)
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;
-    if (open && atomic_load(&device->run.carrier) == PYLAYER_CARRIER_BINARIES)
+    if (open && atomic_load(&device->run.mode) == PYLAYER_MODE_BINARIES)
         stored_binaries_read(&device->binaries, store);
     return open;
 }
@@ -108,7 +110,7 @@ bool device_open_store(Device *device)
 PylayerDeviceCreated device_state(const Device *device)
 {
     PylayerDeviceCreated state = {
-        .carrier = (uint8_t)atomic_load(&device->run.carrier),
+        .mode = (uint8_t)atomic_load(&device->run.mode),
         .cache_control = device->driver.cache_control,
         .feedback = device->driver.feedback,
         .reads_store = atomic_load(&device->store.stored.open),

@@ -12,8 +12,8 @@
 
 enum CommandGroup {
     COMMANDS_DEVICE,    /* hooked on every device */
-    COMMANDS_CACHES,    /* hooked if the carrier keeps pipelines, or the program's caches are checked */
-    COMMANDS_PIPELINES, /* hooked if the device has a carrier, policy wants creations told, or cache data is checked */
+    COMMANDS_CACHES,    /* hooked if the mode keeps pipelines, or the program's caches are checked */
+    COMMANDS_PIPELINES, /* hooked if the device has a mode, policy wants creations told, or cache data is checked */
     COMMANDS_STATE,     /* hooked if state is recorded */
     COMMANDS_NAMES,     /* hooked if the program enabled VK_EXT_debug_utils, and policy wants creations told */
     COMMANDS_FRAMES,    /* hooked with COMMANDS_PIPELINES if the program enabled VK_KHR_swapchain */

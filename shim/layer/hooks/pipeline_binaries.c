@@ -88,7 +88,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
     if (!process_is_forked_child() && device->binaries.app_enabled) {
         if (info->pKeysAndDataInfo && device->run.plan.check_binaries)
             return create_from_data(device, info, allocator, out);
-        if (info->pPipelineCreateInfo && carrier_keeps(device->run.plan.carrier))
+        if (info->pPipelineCreateInfo && mode_keeps(device->run.plan.mode))
             return create_from_create_info(device, info, allocator, out);
     }
     return device->driver.create_pipeline_binaries(handle, info, allocator, out);

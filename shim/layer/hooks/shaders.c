@@ -9,7 +9,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     VkResult result = device->driver.create_shader_module(handle, info, allocator, module);
     bool wanted = device->run.plan.tell_creations ||
-                  atomic_load_explicit(&device->run.carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF;
+                  atomic_load_explicit(&device->run.mode, memory_order_relaxed) != PYLAYER_MODE_OFF;
     if (result == VK_SUCCESS && wanted && !process_is_forked_child())
         shader_module_note(&device->shaders, *module, info);
     if (result == VK_SUCCESS && device->state.on && !process_is_forked_child())

@@ -1,12 +1,12 @@
 /*
- * create_device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to a
- * limit, until policy has written what is queued.
+ * create_device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to
+ * a limit, until policy has written what is queued.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "device/devices.h"
 #include "driver/dispatch.h"
 #include "frames/frames.h"
@@ -22,7 +22,8 @@
 
 static atomic_ullong next_serial = 1;
 
-/* Fills in what Python computes the identity from, and *binary, with sType. A driver leaves what it does not know zeroed. */
+/* Fills in what Python computes the identity from, and *binary, with sType. A driver leaves what it does not know
+ * zeroed. */
 static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                                      VkPhysicalDevicePipelineBinaryPropertiesKHR *binary)
 {
@@ -130,10 +131,10 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
 static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
-    bool keeps = carrier_keeps(device->run.plan.carrier);
+    bool keeps = mode_keeps(device->run.plan.mode);
     FeatureWishes wishes = {
         .keeps = keeps,
-        .binaries = device->run.plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .binaries = device->run.plan.mode == PYLAYER_MODE_BINARIES,
         .driver_cache_off = keeps && device->run.plan.driver_cache_off,
     };
     DeviceRequest request;
@@ -173,7 +174,7 @@ static void device_free(Device *device)
     shaders_close(&device->shaders);
     state_close(&device->state);
     binaries_close(&device->binaries);
-    sentinel_close(&device->crash);
+    marker_close(&device->crash);
     frames_free(&device->run);
     run_close(&device->run);
     pthread_mutex_destroy(&device->command_mutex);
@@ -202,42 +203,40 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
 /* Returns false if the layer does nothing on this device. */
 static bool is_watched(const Device *device)
 {
-    return device->run.plan.carrier != PYLAYER_CARRIER_OFF || device->run.plan.check_caches ||
+    return device->run.plan.mode != PYLAYER_MODE_OFF || device->run.plan.check_caches ||
            device->run.plan.tell_creations ||
            (device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled);
 }
 
-/* Returns the carrier: the plan's if this device supports it. */
-static int select_carrier(Device *device)
+/* Returns the mode: the plan's if this device supports it. */
+static int select_mode(Device *device)
 {
-    int carrier = device->run.plan.carrier;
-    if (carrier == PYLAYER_CARRIER_BINARIES &&
-        !(device->binaries.enabled && binaries_global_key(&device->binaries) != 0))
-        carrier = PYLAYER_CARRIER_CELLS;
+    int mode = device->run.plan.mode;
+    if (mode == PYLAYER_MODE_BINARIES && !(device->binaries.enabled && binaries_global_key(&device->binaries) != 0))
+        mode = PYLAYER_MODE_CELLS;
     /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
-    if (carrier_keeps(carrier) && !device->driver.cache_control)
-        carrier = PYLAYER_CARRIER_OFF;
-    if (carrier_keeps(carrier) && !cells_open(&device->caches)) {
+    if (mode_keeps(mode) && !device->driver.cache_control)
+        mode = PYLAYER_MODE_OFF;
+    if (mode_keeps(mode) && !cells_open(&device->caches)) {
         log_line(PYLAYER_LOG_WARN,
                  "the driver refused an empty pipeline cache; the layer stores nothing for the device");
-        carrier = PYLAYER_CARRIER_OFF;
+        mode = PYLAYER_MODE_OFF;
     }
-    return carrier;
+    return mode;
 }
 
-static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
+static void open_mode(Device *device, const VkDeviceCreateInfo *info)
 {
     const PylayerPlan *plan = &device->run.plan;
     Store *store = &device->store;
-    device->run.sees_frames =
-        (plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations) && features_swapchain(info);
+    device->run.sees_frames = (plan->mode != PYLAYER_MODE_OFF || plan->tell_creations) && features_swapchain(info);
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
-    int carrier = select_carrier(device);
-    atomic_store(&device->run.carrier, carrier); /* the run's file, which device_open_store begins, names it */
+    int mode = select_mode(device);
+    atomic_store(&device->run.mode, mode); /* the run's file, which device_open_store begins, names it */
     store->wants_work = now_ns() / 1000 % PRUNED_BY == 0;
-    bool open = carrier_keeps(carrier) && *store->kept.reason && device_open_store(device);
-    bool keeps = carrier_keeps(atomic_load(&device->run.carrier)), answered = true;
+    bool open = mode_keeps(mode) && *store->kept.reason && device_open_store(device);
+    bool keeps = mode_keeps(atomic_load(&device->run.mode)), answered = true;
     /* Without a file of this program no run has ended here, so none may have recorded. */
     if (plan->record_state && keeps && (device->state.wanted || (open && store->stored.file_count == 0)))
         state_begin(&device->state, device->instance->object, info);
@@ -250,13 +249,13 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
     } else {
         /* Cells are joined while there is a device. A program that is killed each time deletes no old statistics at its
          * end. */
-        bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.sentinel_outside;
+        bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.marker_outside;
         bool work = joins || (store->found.ended.written && run_files_are_many());
         mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))
         return;
-    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF); /* policy may open it later, for the program's own data */
+    atomic_store(&device->run.mode, PYLAYER_MODE_OFF); /* policy may open it later, for the program's own data */
     if (!answered && mailbox_is_open()) {
         count(&counters_of(&device->run)->totals.answers_late, 1);
         log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; the device runs without the layer");
@@ -265,7 +264,7 @@ static void open_carrier(Device *device, const VkDeviceCreateInfo *info)
 
 static void device_end(Device *device)
 {
-    sentinel_remove(&device->crash);
+    marker_remove(&device->crash);
     device_free(device);
 }
 
@@ -299,7 +298,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    if (carrier_keeps(device->run.plan.carrier) && (allocator || instance->application_allocates))
+    if (mode_keeps(device->run.plan.mode) && (allocator || instance->application_allocates))
         device->driver.own_allocator = own_allocator();
     const VkAllocationCallbacks *below = device->driver.own_allocator ? device->driver.own_allocator : allocator;
     VkResult result = create_below(device, info, below, &support, mine, handle);
@@ -314,7 +313,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     }
     if (is_watched(device)) {
         devices_add(device);
-        open_carrier(device, info);
+        open_mode(device, info);
         policy_flush_at_exit();
     }
     return VK_SUCCESS;

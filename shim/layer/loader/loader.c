@@ -15,7 +15,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
 
 #define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
 
-/* LLP_LAYER_15/16: a layer lists its own extensions. This one has none. The loader itself lists layers: it reads manifests. */
+/* LLP_LAYER_15/16: a layer lists its own extensions. This one has none. The loader itself lists layers: it reads
+ * manifests. */
 static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties(const char *layer_name,
                                                                                  uint32_t *property_count,
                                                                                  VkExtensionProperties *properties)
@@ -90,12 +91,11 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
     case COMMANDS_DEVICE:
         return true;
     case COMMANDS_CACHES:
-        return carrier_keeps(plan->carrier) || plan->check_caches;
+        return mode_keeps(plan->mode) || plan->check_caches;
     case COMMANDS_PIPELINES:
-        /* Also without a carrier: the driver may crash on the program's own cache data, and mostly does so in these
-         * commands. The crash sentinel marks them. */
-        return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
-               (plan->check_caches && !plan->report_caches);
+        /* Also without a mode: the driver may crash on the program's own cache data, and mostly does so in these
+         * commands. The crash marker marks them. */
+        return plan->mode != PYLAYER_MODE_OFF || plan->tell_creations || (plan->check_caches && !plan->report_caches);
     case COMMANDS_STATE:
         return device->state.on;
     case COMMANDS_NAMES:
@@ -103,7 +103,7 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
     case COMMANDS_FRAMES:
         return device->run.sees_frames;
     case COMMANDS_BINARIES:
-        return device->binaries.app_enabled && (plan->check_binaries || carrier_keeps(plan->carrier));
+        return device->binaries.app_enabled && (plan->check_binaries || mode_keeps(plan->mode));
     }
     return false;
 }
@@ -142,7 +142,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     if (!next)
         return NULL;
     const DeviceCommand *command = find_device_command(name);
-    if (carrier_keeps(device->run.plan.carrier)) {
+    if (mode_keeps(device->run.plan.mode)) {
         bool is_binary_command = command && command->group == COMMANDS_BINARIES;
         if ((is_binary_command && !device->binaries.app_extension) ||
             (!device->binaries.app_maintenance5 && is_named(COUNT(maintenance5_commands), maintenance5_commands, name)))

@@ -35,10 +35,10 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
 }
 
 /*
- * Returns a number for what the driver is about to create from a cache, if this run has created the same before; 0 if it
- * has not, or if that is not known. What the driver has created three times without harm need not be marked: programs that
- * end while their threads create the same pipelines again would set them aside. Pipelines with the same fingerprint may
- * have other layouts and render passes, and other data.
+ * Returns a number for what the driver is about to create from a cache, if this run has created the same before; 0 if
+ * it has not, or if that is not known. What the driver has created three times without harm need not be marked:
+ * programs that end while their threads create the same pipelines again would block them. Pipelines with the same
+ * fingerprint may have other layouts and render passes, and other data.
  */
 static uint64_t number_again(const Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part)
 {
@@ -62,7 +62,7 @@ static void note_harmless(Batch *batch, uint64_t again, unsigned known)
                       known & SEEN_HARMLESS ? SEEN_HARMLESS_TWICE : SEEN_HARMLESS);
 }
 
-/* Does what merging into that cache and the crash sentinel need. */
+/* Does what merging into that cache and the crash marker need. */
 static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part,
                             uint64_t *duration_ns)
 {

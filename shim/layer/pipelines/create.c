@@ -1,4 +1,4 @@
-/* create.c - vkCreate*Pipelines without a deferred operation, by the device's carrier. Results are those that the driver
+/* create.c - vkCreate*Pipelines without a deferred operation, by the device's mode. Results are those that the driver
  * would give without the layer (Vulkan, 'Multiple Pipeline Creation'). */
 #include <stdlib.h>
 
@@ -82,7 +82,7 @@ static VkResult observe(Batch *batch)
     return result;
 }
 
-static VkResult create_by_carrier(Batch *batch, int carrier)
+static VkResult create_by_mode(Batch *batch, int mode)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
@@ -90,15 +90,15 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
     for (uint32_t i = 0; i < call->count; i++)
         untouchable |= element_is_untouchable(&batch->elements[i]);
     batch->app_cache = app_cache_find(&device->caches, call->cache);
-    if (carrier == PYLAYER_CARRIER_OBSERVE)
+    if (mode == PYLAYER_MODE_OBSERVE)
         return observe(batch);
     if (untouchable || needs_internal_cache(call))
         return pass_pipelines(call);
     for (uint32_t i = 0; i < call->count; i++)
-        batch->elements[i].suspect =
+        batch->elements[i].blocked =
             blocks_pipeline(&device->crash, batch->elements[i].fingerprint, batch->elements[i].kind);
-    bool by_key = carrier == PYLAYER_CARRIER_BINARIES && call->cache == VK_NULL_HANDLE;
-    return create_each(batch, by_key ? carrier_binaries_create : carrier_cells_create);
+    bool by_key = mode == PYLAYER_MODE_BINARIES && call->cache == VK_NULL_HANDLE;
+    return create_each(batch, by_key ? mode_binaries_create : mode_cells_create);
 }
 
 /* Notes what was created, and releases what a changed copy of the create infos needed. */
@@ -122,9 +122,8 @@ static void end(const Batch *batch, uint64_t began_ns)
 static VkResult create(const PipelineCall *asked)
 {
     PipelineCall call = *asked;
-    int carrier = atomic_load_explicit(&call.device->run.carrier, memory_order_relaxed);
-    if (carrier == PYLAYER_CARRIER_OFF || call.deferred != VK_NULL_HANDLE || call.count == 0 ||
-        process_is_forked_child())
+    int mode = atomic_load_explicit(&call.device->run.mode, memory_order_relaxed);
+    if (mode == PYLAYER_MODE_OFF || call.deferred != VK_NULL_HANDLE || call.count == 0 || process_is_forked_child())
         return pass_pipelines(&call);
     Element few[STACK_ELEMENTS], *heap = NULL;
     if (call.count > STACK_ELEMENTS && !(heap = malloc(call.count * sizeof *heap)))
@@ -136,7 +135,7 @@ static VkResult create(const PipelineCall *asked)
         batch.elements[i].fingerprint = fingerprint_of(&call.device->shaders, &call, i, batch.elements[i].kind);
     }
     const uint64_t began_ns = call.device->state.on ? now_ns() : 0;
-    VkResult result = create_by_carrier(&batch, carrier);
+    VkResult result = create_by_mode(&batch, mode);
     end(&batch, began_ns);
     free(heap);
     return result;

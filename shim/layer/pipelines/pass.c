@@ -3,7 +3,7 @@
 #include "pipelines/pipelines.h"
 #include "process/process.h"
 
-PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
+PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool blocked)
 {
     /* The child of a fork shares its parent's counters, and no lock may be taken there. */
     bool forked = process_is_forked_child();
@@ -11,8 +11,8 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
         count(&counters_of(&device->run)->totals.passed, pipeline_count);
     /* The layer may merge into this cache for other calls, so the use is counted. */
     AppCache *app_cache = forked ? NULL : app_cache_find(&device->caches, cache);
-    /* The driver gets no cache if its stored data would reach a suspect, or if a merge into it hangs. */
-    if (app_cache && (suspected || !spread_lock_read(&app_cache->lock, true))) {
+    /* The driver gets no cache if its stored data would reach a blocked pipeline, or if a merge into it hangs. */
+    if (app_cache && (blocked || !spread_lock_read(&app_cache->lock, true))) {
         app_cache = NULL;
         cache = VK_NULL_HANDLE;
     }
@@ -31,8 +31,8 @@ void pass_end(const PassedUse *use)
         spread_unlock_read(&use->app_cache->lock, true);
 }
 
-/* Returns true if a process died while it created one of the call's pipelines (Element::suspect). */
-static bool has_suspects(const PipelineCall *call)
+/* Returns true if a process died while it created one of the call's pipelines (Element::blocked). */
+static bool has_blocked(const PipelineCall *call)
 {
     if (!blocks_something(&call->device->crash))
         return false;
@@ -54,7 +54,7 @@ VkResult pass_pipelines(const PipelineCall *call)
     bool forked = process_is_forked_child();
     bool told = device->run.plan.tell_creations && !forked;
     PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
-                               call->cache != VK_NULL_HANDLE && !forked && has_suspects(call));
+                               call->cache != VK_NULL_HANDLE && !forked && has_blocked(call));
     uint64_t start = told ? now_ns() : 0;
     VkResult result = call_driver(call, use.cache, call->count, call->infos, call->pipelines);
     uint64_t duration = told ? now_ns() - start : 0;

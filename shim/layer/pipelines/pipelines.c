@@ -36,7 +36,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
                          .cache = cache,         .count = info_count,       .infos = infos,
                          .allocator = allocator, .pipelines = pipelines};
     if (deferred != VK_NULL_HANDLE && info_count > 0 && !process_is_forked_child() &&
-        carrier_keeps(atomic_load_explicit(&device->run.carrier, memory_order_relaxed)))
+        mode_keeps(atomic_load_explicit(&device->run.mode, memory_order_relaxed)))
         return deferred_create(&call);
     return pipelines_create(&call);
 }

@@ -1,10 +1,10 @@
 /*
  * pipelines.h - how calls of vkCreate*Pipelines go through the layer.
  *
- * create.c            one call without a deferred operation, by the device's carrier
- * carrier_cells.c     probes a VkPipelineCache and compiles each miss into a cell
- * carrier_binaries.c  looks pipelines up by their keys
- * batch.c             what the carriers share
+ * create.c            one call without a deferred operation, by the device's mode
+ * mode_cells.c     probes a VkPipelineCache and compiles each miss into a cell
+ * mode_binaries.c  looks pipelines up by their keys
+ * batch.c             what the modes share
  * deferred.c          a call with a deferred operation
  * pass.c              a call that goes to the driver as the application made it
  * creations.c         tells policy about created pipelines
@@ -12,7 +12,7 @@
 #ifndef PYLAYER_PIPELINES_H
 #define PYLAYER_PIPELINES_H
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "device/device.h"
 
 /* ---- one call ---------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@
 VkResult pipelines_create(const PipelineCall *call);
 /* Returns true if the application may ask the driver's internal cache for the binaries of what this call creates. */
 bool needs_internal_cache(const PipelineCall *call);
-/* Implements vkCreateRayTracingPipelinesKHR with a deferred operation, on a device with a carrier. */
+/* Implements vkCreateRayTracingPipelinesKHR with a deferred operation, on a device with a mode. */
 VkResult deferred_create(const PipelineCall *call);
 
 /* ---- calls that pass ---------------------------------------------------------------------------- */
@@ -36,13 +36,13 @@ typedef struct PassedUse {
 } PassedUse;
 
 /* These enclose the call to the driver. deferred: the driver may use the cache until an end that the layer does not
- * see. suspected: a process died while it created one of these pipelines, so the driver gets no cache. */
-PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected);
+ * see. blocked: a process died while it created one of these pipelines, so the driver gets no cache. */
+PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool blocked);
 void pass_end(const PassedUse *use);
 /* Calls vkCreate*Pipelines as the application did. For a probe, returns VK_PIPELINE_COMPILE_REQUIRED instead. */
 VkResult pass_pipelines(const PipelineCall *call);
 
-/* ---- calls that a carrier handles --------------------------------------------------------------- */
+/* ---- calls that a mode handles --------------------------------------------------------------- */
 
 typedef struct Batch {
     PipelineCall *call;
@@ -50,9 +50,10 @@ typedef struct Batch {
     Element *elements;
 } Batch;
 
-/* Each creates one of the call's pipelines: with a VkPipelineCache, the application's and the layer's, or by its key. */
-VkResult carrier_cells_create(Batch *batch, uint32_t index);
-VkResult carrier_binaries_create(Batch *batch, uint32_t index);
+/* Each creates one of the call's pipelines: with a VkPipelineCache, the application's and the layer's, or by its key.
+ * */
+VkResult mode_cells_create(Batch *batch, uint32_t index);
+VkResult mode_binaries_create(Batch *batch, uint32_t index);
 
 /* What a call to the driver is for. */
 enum Purpose {
@@ -68,12 +69,12 @@ VkResult batch_create_together(Batch *batch, uint64_t *duration_ns);
 /* Counts a pipeline that was created for the application. Those of deferred operations are counted in deferred.c, those
  * of calls that pass in pass.c. */
 void batch_note_created(const Batch *batch, uint32_t index);
-/* The same for a pipeline that no carrier handled. Returns true if the driver's feedback does not call it a hit. */
+/* The same for a pipeline that no mode handled. Returns true if the driver's feedback does not call it a hit. */
 bool batch_note_plain(const Batch *batch, uint32_t index, uint64_t duration_ns);
 /* The same for one that was found. */
 void batch_note_hit(const Batch *batch, uint32_t index, uint64_t duration_ns);
-/* Describes a pipeline that was just created. A PylayerCell is large: below the driver's frames it may be too much for a
- * small stack. */
+/* Describes a pipeline that was just created. A PylayerCell is large: below the driver's frames it may be too much for
+ * a small stack. */
 void batch_about_cell(const Batch *batch, uint32_t index, uint64_t create_ns, PylayerCell *about);
 
 /* ---- what policy is told ------------------------------------------------------------------------ */

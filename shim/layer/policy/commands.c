@@ -29,7 +29,7 @@ static int32_t switch_off(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    atomic_store(&device->run.carrier, PYLAYER_CARRIER_OFF);
+    atomic_store(&device->run.mode, PYLAYER_MODE_OFF);
     device_command_end(device);
     return 0;
 }

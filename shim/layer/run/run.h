@@ -26,7 +26,7 @@ typedef struct Run {
     uint64_t serial; /* the device's number in messages */
     PylayerPlan plan;
     bool planned;                    /* policy gave a plan, so it must be told when this device ends */
-    atomic_int carrier;              /* PylayerCarrier in force; changes only to OFF */
+    atomic_int mode;                 /* PylayerMode in force; changes only to OFF */
     PylayerDeviceInfo info;          /* as policy got it */
     uint64_t begun_ns;               /* when the driver had created the device */
     bool sees_frames;                /* the commands of swapchains are hooked */
@@ -34,19 +34,19 @@ typedef struct Run {
     _Atomic(struct Frames *) frames; /* NULL until the first present */
 
     SeenFingerprints seen;
-    char name[PYLAYER_RUN_NAME_BYTES]; /* of the sentinel that the layer made; empty if there is none */
-    _Atomic(Counters *) counters;      /* THREAD_SLOTS of them: these, or those in the sentinel's file */
+    char name[PYLAYER_RUN_NAME_BYTES]; /* of the crash marker that the layer made; empty if there is none */
+    _Atomic(Counters *) counters;      /* THREAD_SLOTS of them: these, or those in the crash marker's file */
     Counters own_counters[THREAD_SLOTS];
 } Run;
 
 void run_open(Run *run, uint64_t serial);
 void run_close(Run *run);
 
-/* Returns false if the carrier keeps no pipelines and uses no stored ones, so that the layer must add nothing to
+/* Returns false if the mode keeps no pipelines and uses no stored ones, so that the layer must add nothing to
  * the device and hold nothing for it. */
-static inline bool carrier_keeps(int carrier)
+static inline bool mode_keeps(int mode)
 {
-    return carrier != PYLAYER_CARRIER_OFF && carrier != PYLAYER_CARRIER_OBSERVE;
+    return mode != PYLAYER_MODE_OFF && mode != PYLAYER_MODE_OBSERVE;
 }
 
 static inline Counters *counters_of(Run *run)
@@ -63,8 +63,8 @@ static inline void note_created(Run *run, uint64_t fingerprint, unsigned known)
 
 /* Tells policy about a creation that left nothing to keep, if the plan asks for that. */
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome);
-/* Sends policy what the creation of a pipeline left, malloc'd data that is policy's from then on, and waits until that is
- * stored. NULL: the driver put nothing into the cell. */
+/* Sends policy what the creation of a pipeline left, malloc'd data that is policy's from then on, and waits until that
+ * is stored. NULL: the driver put nothing into the cell. */
 void run_send_cell(Run *run, const PylayerCell *about, void *data, uint64_t size, int64_t wait_ns);
 
 #endif

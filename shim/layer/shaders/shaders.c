@@ -1,16 +1,16 @@
 /*
  * shaders.c - a digest of each shader's code. The code of a stage comes as a module, inline or as an identifier.
  *
- * With VK_EXT_shader_module_identifier a program may omit a shader's code. A program that stores identifiers has modules in
- * the run that compiles, and only identifiers in the next run. Both runs must get the same fingerprint, or the store would
- * treat its records as unused. An identifier does not reveal its code, so if the program enables the feature, fingerprints
- * use the code's identifier instead of the code.
+ * With VK_EXT_shader_module_identifier a program may omit a shader's code. A program that stores identifiers has
+ * modules in the run that compiles, and only identifiers in the next run. Both runs must get the same fingerprint, or
+ * the store would treat its records as unused. An identifier does not reveal its code, so if the program enables the
+ * feature, fingerprints use the code's identifier instead of the code.
  */
 #include "shaders/shaders.h"
 
 #include <string.h>
 
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "process/process.h"
 
 void shaders_open(Shaders *shaders, const Driver *driver, Run *run, Crash *crash)

@@ -42,17 +42,18 @@ static void write_counters(FILE *out, const Counters *counters)
             fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)sums.kind_hits[kind]);
 }
 
-/* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it. */
+/* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it.
+ * */
 static char *describe_run(const Store *store, size_t *size)
 {
-    static const char *const carriers[] = {"off", "cells", "binaries", "observe"};
+    static const char *const modes[] = {"off", "cells", "binaries", "observe"};
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out)
         return NULL;
     write_start(out, store->run);
-    fprintf(out, "%.*scarrier=s:%s\nfeedback=b:%d\n", PYLAYER_ABOUT_BYTES, store->kept.about,
-            carriers[atomic_load(&store->run->carrier)], store->driver->feedback);
+    fprintf(out, "%.*smode=s:%s\nfeedback=b:%d\n", PYLAYER_ABOUT_BYTES, store->kept.about,
+            modes[atomic_load(&store->run->mode)], store->driver->feedback);
     if (fclose(out) == 0)
         return text;
     free(text);
@@ -98,7 +99,7 @@ void run_file_write(Store *store)
     if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
         !own_file_describe(store->run, &header, LIVE_SUFFIX, name))
         return;
-    if (!*store->run->name) /* without a sentinel */
+    if (!*store->run->name) /* without a crash marker */
         live_run_name(store->run->name, name);
     char *about = describe_run(store, &size);
     if (about)
@@ -106,12 +107,12 @@ void run_file_write(Store *store)
     free(about);
 }
 
-/* ---- in the crash sentinel ---------------------------------------------------------------------- */
+/* ---- in the crash marker ---------------------------------------------------------------------- */
 
 /* Behind the marks: text, which says first where each number is and what it counts, and then the counters. */
 #define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Run *)NULL)->own_counters)
 #define TEXT_BYTES (COUNTERS_AT - PYLAYER_RUN_OFFSET)
-_Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see sentinel.h");
+_Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see crash_marker.h");
 _Static_assert(sizeof(Counters) > sizeof(PylayerCounters) + PYLAYER_KIND_COUNT * sizeof(uint64_t), "no gap in between");
 
 #define LAYOUT_BYTES 1024
@@ -189,7 +190,7 @@ void uses_write(Store *store)
     counters_add_up(store->run->counters, &sums);
     uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
     bool is_new = sums.totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
-    if (!is_new || !atomic_load(&store->stored.open) || store->kept.sentinel_outside)
+    if (!is_new || !atomic_load(&store->stored.open) || store->kept.marker_outside)
         return;
     uint64_t *fingerprints = malloc((count + 1) * sizeof *fingerprints);
     if (!fingerprints)

@@ -11,7 +11,7 @@
 #define LIVE_SUFFIX ".live"
 #define LIVE_OUTSIDE_BYTES 18 /* a hash of the folder, a hyphen */
 
-/* What sentinels say of runs whose process ended without a mark. */
+/* What crash markers say of runs whose process ended without a mark. */
 typedef struct LiveEnded {
     bool written;                      /* the file of such a run was written */
     char last[PYLAYER_RUN_NAME_BYTES]; /* the newest of this program that compiled; empty: none */
@@ -42,7 +42,7 @@ typedef struct Stored {
     uint64_t program;
     char *directory;
     char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
-    char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's sentinels in the runtime directory begin */
+    char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's crash markers in the runtime directory begin */
     pthread_mutex_t mutex;            /* guards what follows */
     pthread_cond_t given;
     bool reading;      /* a thread reads the folder again */
@@ -58,10 +58,10 @@ typedef struct StoredFound {
     bool used_recently; /* a run said within a day what it used */
     uint32_t journals;  /* of this program, whose writers have ended */
     uint64_t journal_bytes;
-    bool work; /* so many of them that policy should fold them */
+    bool work; /* so many of them that policy should compact them */
     LiveEnded ended;
-    uint8_t off;            /* PylayerDecision::off_by, if it took effect */
-    uint64_t verdict_files; /* as PylayerDecision::verdict_files: of this program and of all programs */
+    uint8_t off;          /* PylayerDecision::off_by, if it took effect */
+    uint64_t block_files; /* as PylayerDecision::block_files: of this program and of all programs */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
@@ -78,7 +78,7 @@ typedef struct Store {
     Run *run;
     PylayerDecision kept;   /* the decision, from its file or from open_store; zero if there is none */
     StoredFound found;      /* what the folder said when it was opened */
-    atomic_bool wants_work; /* at the end of the process policy folds journals, or prunes statistics */
+    atomic_bool wants_work; /* at the end of the process policy compacts journals, or prunes statistics */
     atomic_bool undecided;  /* PylayerDecision::undecided */
     Stored stored;
 } Store;
@@ -103,14 +103,13 @@ enum ReadResult {
  * A file is open during one read only. A program may close every descriptor that it finds.
  */
 
-/* Reads what was not read yet, if the folder can be trusted (Stored::own). Returns false if policy must look into it first:
- * it is missing, a process died over something in it since the last start, or the decision was compiled from other
- * `.verdict` files.
- * One thread at a time may call it. */
+/* Reads what was not read yet, if the folder can be trusted (Stored::own). Returns false if policy must look into it
+ * first: it is missing, a process died over something in it since the last start, or the decision was compiled from
+ * other `.verdict` files. One thread at a time may call it. */
 bool index_read_folder(Store *store);
-/* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
- * the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder could
- * not be read at this moment. */
+/* Reads the folder again because it is `behind`: another process may have compacted a journal, so that neither its name
+ * nor the pack's was listed. One thread reads, without Stored::mutex; others wait for it. Returns false if the folder
+ * could not be read at this moment. */
 bool index_read_again(Store *store);
 void index_forget(Stored *stored);
 /* Returns false if not all bytes could be read. */
@@ -142,20 +141,22 @@ typedef struct StoredRecord {
 /* Reads and verifies a record. Free its data in any case. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
 
-/* ---- live_file.c: where files of crash sentinels (crash/sentinel.h) are, and what those of other processes say --- */
+/* ---- live_file.c: where files of crash markers (crash/crash_marker.h) are, and what those of other processes say ---
+ * */
 
-/* Writes how the names of this folder's sentinels in the runtime directory begin. An empty string: there can be none. */
+/* Writes how the names of this folder's crash markers in the runtime directory begin. An empty string: there can be
+ * none. */
 void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
 /* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
 bool live_outside_directory(char directory[PATH_BYTES]);
-/* Returns zeros with room for a sentinel; NULL if memory is short. */
+/* Returns zeros with room for a crash marker; NULL if memory is short. */
 uint8_t *live_bytes(void);
-/* Returns the part of a sentinel's name that is the run's: all but its place and its suffix. */
+/* Returns the part of a crash marker's name that is the run's: all but its place and its suffix. */
 const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name);
-/* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
- * same program. Another's death matters only in a call that the layer adds. */
+/* Returns true if the process that made this crash marker may have died over what the driver was working on. own: it is
+ * the same program. Another's death matters only in a call that the layer adds. */
 bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended);
-/* The same for all of a folder's sentinels in the runtime directory. */
+/* The same for all of a folder's crash markers in the runtime directory. */
 bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended);
 
 #endif

@@ -15,8 +15,8 @@
 /* How names of files begin that concern all programs. */
 #define EVERY_PROGRAM "0000000000000000-"
 
-/* Nobody here can repair the system's store, so no run starts policy for it: one that has policy anyway, as the first has,
- * says what is wrong. */
+/* Nobody here can repair the system's store, so no run starts policy for it: one that has policy anyway, as the first
+ * has, says what is wrong. */
 static void tell_damage_of(const Store *store, StoredFile *file)
 {
     if (file->damage_told)
@@ -84,8 +84,8 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
     free(data);
 }
 
-/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. A torn end is
- * no damage: its writer is still writing, or was killed. */
+/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. A torn end
+ * is no damage: its writer is still writing, or was killed. */
 static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     RecordHeader header;
@@ -134,14 +134,14 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
            record_data_is_whole(&header, (const uint8_t *)file->entries);
 }
 
-/* Counts a journal that policy can fold. */
+/* Counts a journal that policy can compact. */
 static void note_journal(const Store *store, const FileHeader *header, const StoredFile *file, StoredFound *found)
 {
     if (file->system || file->has_table || header->program != store->stored.program ||
         (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
         return;
     found->work |= ++found->journals > MANY_JOURNALS;
-    found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to fold */
+    found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to compact */
 }
 
 static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
@@ -242,7 +242,7 @@ static void look_at(void *to, int directory, const char *name)
     if (name_ends(name, LIVE_SUFFIX))
         reading->fine &= !live_may_be_dead(directory, name, own, &found->ended);
     if (name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
-        found->verdict_files += digest64(name, strlen(name), 0);
+        found->block_files += digest64(name, strlen(name), 0);
     if (!stored->every_program && !own)
         return;
     if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
@@ -290,7 +290,7 @@ bool index_read_folder(Store *store)
     StoredFound *found = &store->found;
     Reading reading = reading_of(store, found);
     bool fine = read_names(&reading) && store->stored.own && reading.fine &&
-                found->verdict_files == store->kept.verdict_files &&
+                found->block_files == store->kept.block_files &&
                 !live_outside_may_be_dead(store->stored.outside, store->stored.program, &found->ended);
     if (store->stored.file_count > 0)
         qsort(store->stored.files, store->stored.file_count, sizeof *store->stored.files, by_time);

@@ -6,11 +6,11 @@
 
 #include "fuzz.h"
 #include "shim/layer/caches/caches.h"
-#include "shim/layer/crash/sentinel.h"
+#include "shim/layer/crash/crash_marker.h"
 #include "shim/layer/device/devices.h"
 #include "shim/layer/policy/commands.h"
 
-/* The crash sentinel's file, of the device that is there. */
+/* The crash marker's file, of the device that is there. */
 static int live_file = -1;
 static uint8_t *live;
 
@@ -24,7 +24,7 @@ static void watch(Device *device)
         if (live == MAP_FAILED)
             abort();
     }
-    sentinel_open(&device->crash, live_file);
+    marker_open(&device->crash, live_file);
 }
 
 void policy_forgets_device(void)

@@ -121,7 +121,7 @@ extern bool policy_runs;
 /* ---- commands.c --------------------------------------------------------------------------------- */
 
 void command_of_policy(void);
-/* Nothing may be left in the crash sentinel. */
+/* Nothing may be left in the crash marker. */
 void policy_forgets_device(void);
 
 /* ---- program.c --------------------------------------------------------------------------------- */

@@ -90,7 +90,7 @@ bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t qu
 static PylayerPlan make_plan(void)
 {
     return (PylayerPlan){
-        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(4)) % 4),
+        .mode = (uint8_t)((PYLAYER_MODE_BINARIES + below(4)) % 4),
         .check_caches = !chance(4),
         .strict_caches = chance(4),
         .driver_cache_off = chance(4),

@@ -1,14 +1,14 @@
-"""Verdicts: everything that one run learns and that makes later runs worse. This module is the one policy for them.
+"""Blocks: everything that one run learns and that makes later runs worse. This module is the one policy for them.
 
-``TABLE`` has a rule for each type: which outcomes are evidence, in how many runs, how long a verdict lasts, and what
-people are told. Every verdict has an end. After it the verdict is *on trial*: what it forbade is tried again, the first
+``TABLE`` has a rule for each type: which outcomes are evidence, in how many runs, how long a block lasts, and what
+people are told. Every block has an end. After it the block is *on trial*: what it forbade is tried again, the first
 new evidence renews it, and a success ends it.
 
-A process that was killed leaves the same mark as one that the driver crashed. So as little as possible is set aside for
+A process that was killed leaves the same mark as one that the driver crashed. So as little as possible is blocked for
 a death, and it is used again as soon as the driver has made the same data anew. Data at which processes died twice
-stays aside until the verdict ends.
+stays blocked until the block ends.
 
-Nothing here touches the disk: ``verdict_files`` does.
+Nothing here touches the disk: ``block_files`` does.
 ``decisions`` compiles them for the layer.
 """
 
@@ -19,8 +19,8 @@ import struct
 import time
 
 from ..values import KIND_NAMES, Value
+from .crash_marker import ADDED, PROBE
 from .format import number_of
-from .sentinel import ADDED, PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from ..common.identity import Identity
     from .reader import Record
 
-#: Types of verdicts. Earlier builds had others.
+#: Types of blocks. Earlier builds had others.
 STUB, RECORD, PIPELINE = 2, 3, 4
 APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
-#: The kind in a verdict on pipelines of all kinds.
+#: The kind in a block on pipelines of all kinds.
 EVERY_KIND = 255
 #: States: it holds; it reached its end, and nothing has shown since whether it was right; evidence that does not
 #: suffice yet; cleared.
 IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
-#: Flags: the verdict is decided, not just evidence for it; the process was probably killed, because the driver may have
+#: Flags: the block is decided, not just evidence for it; the process was probably killed, because the driver may have
 #: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
 DECIDED, KILLED = 1, 2
 
@@ -76,10 +76,10 @@ HARMLESS = (
 )  # fmt: skip
 
 
-class VerdictRule(Value):
-    """The policy for one type of verdict.
+class BlockRule(Value):
+    """The policy for one type of block.
 
-    ``runs``: so many different runs must have evidence. ``seconds``: how long the verdict lasts. ``again``: how long if
+    ``runs``: so many different runs must have evidence. ``seconds``: how long the block lasts. ``again``: how long if
     evidence comes after its end or after it was cleared; 0: as long. ``stays``: from this many runs with evidence on a
     success no longer clears it, from twice as many if the last process was probably killed; 0 is never.
     ``about_driver``: evidence and successes do not count while a variable of ``CHANGING`` is set. ``effect`` and
@@ -99,41 +99,41 @@ class VerdictRule(Value):
 TABLE = {
     # Evidence: the first EMPTY_CELLS whole pipelines of a run add nothing to their cells, and nothing is stored.
     # Success: a cell with data.
-    STUB: VerdictRule(
+    STUB: BlockRule(
         "stub", 2, 14 * DAY, about_driver=True,
         effect="the layer is off, because the driver finds nothing in its own cache data",
         end="the layer is on again: the driver finds pipelines in its own cache data",
     ),
     # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
-    RECORD: VerdictRule(
+    RECORD: BlockRule(
         "record", 1, 14 * DAY, stays=2,
-        effect="{count} stored {records} set aside, because the program died while the driver handled {them}",
+        effect="{count} stored {records} blocked, because the program died while the driver handled {them}",
         end="{count} stored {records} used again",
     ),
     # Evidence: a process died while it created this pipeline with stored data, or one of this kind without a
     # fingerprint. Success: compiled.
-    PIPELINE: VerdictRule(
+    PIPELINE: BlockRule(
         "pipeline", 1, 14 * DAY, stays=2,
-        effect="the stored data of {count} {pipelines} set aside, because the program died when it created {them}",
+        effect="the stored data of {count} {pipelines} blocked, because the program died when it created {them}",
         end="the stored data of {count} {pipelines} used again",
     ),
     # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
     # the same data.
-    APPLICATION: VerdictRule(
+    APPLICATION: BlockRule(
         "application-cache", 1, 14 * DAY, stays=2,
         effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
         end="the program's data of {count} {caches} accepted again",
     ),
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
-    ADDED_CALL: VerdictRule(
+    ADDED_CALL: BlockRule(
         "added-call", 1, DAY, again=90 * DAY,
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
     # Evidence: a start found deaths over records or at creations, of processes that were not probably killed.
     # Success: a run that created SUCCESSES pipelines from stored data, or one and ended well.
-    LAYER_OFF: VerdictRule(
+    LAYER_OFF: BlockRule(
         "layer-off", DEATHS, 7 * DAY,
         effect="the layer is off, because the program died repeatedly while the driver handled stored data",
         end="the layer is on again",
@@ -143,7 +143,7 @@ TABLE = {
 #: Types that say that the layer is off for the program.
 OFF = (STUB, LAYER_OFF)
 #: Types that a death leads to.
-SUSPECTED = (RECORD, PIPELINE, APPLICATION)
+BLOCKED = (RECORD, PIPELINE, APPLICATION)
 
 Key = tuple[int, int, int]
 
@@ -154,12 +154,12 @@ def driver_is_changed() -> bool:
 
 
 def pipeline_number(fingerprint: int, kind: int) -> int:
-    """Returns the number that names a pipeline in verdicts. Those of a kind without a fingerprint have one together."""
+    """Returns the number that names a pipeline in blocks. Those of a kind without a fingerprint have one together."""
     return fingerprint or 1 + kind
 
 
-class Verdict(Value):
-    """A verdict, evidence for one, or the memory of one. ``until_s`` is 0 if it was cleared."""
+class Block(Value):
+    """A block, evidence for one, or the memory of one. ``until_s`` is 0 if it was cleared."""
 
     type: int
     kind: int
@@ -175,11 +175,11 @@ class Verdict(Value):
 
     @property
     def key(self) -> Key:
-        """What the verdict is about."""
+        """What the block is about."""
         return self.type, self.kind, self.subject
 
     @property
-    def rule(self) -> VerdictRule:
+    def rule(self) -> BlockRule:
         """The policy for it."""
         return TABLE[self.type]
 
@@ -198,7 +198,7 @@ class Verdict(Value):
         return TRIAL if decided and now_s < self.until_s + max(rule.seconds, rule.again) else ""
 
     def holds(self, now_s: float) -> bool:
-        """Returns whether the verdict is in force."""
+        """Returns whether the block is in force."""
         return self.state(now_s) == IN_FORCE
 
     def is_believable(self, now_s: float) -> bool:
@@ -212,11 +212,11 @@ class Verdict(Value):
         )
 
 
-class Verdicts:
+class BlockList:
     """What is decided for one program, or with program 0 for all. Digests are named by ``number_of``."""
 
     def __init__(self) -> None:
-        self.entries: dict[Key, Verdict] = {}
+        self.entries: dict[Key, Block] = {}
         #: The program's name, if a file has it.
         self.application = ""
         #: Paths of the files that were read, and whether another file may replace them.
@@ -224,7 +224,7 @@ class Verdicts:
         #: An entry's time is impossible: the clock was wrong when it was made, or is now.
         self.doubted = False
         #: Decisions of this process that are not stored yet.
-        self.new: list[Verdict] = []
+        self.new: list[Block] = []
 
     @property
     def now_ns(self) -> int:
@@ -236,32 +236,32 @@ class Verdicts:
         """The same in seconds."""
         return self.now_ns / 1e9
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, block: Block) -> None:
         """Adds a decision, unless a newer one is known or the clock that made it was wrong."""
-        known = self.entries.get(verdict.key)
-        if not verdict.is_believable(self.now_s):
+        known = self.entries.get(block.key)
+        if not block.is_believable(self.now_s):
             self.doubted = True
-        elif known is None or known.decided_ns < verdict.decided_ns:
-            self.entries[verdict.key] = verdict
+        elif known is None or known.decided_ns < block.decided_ns:
+            self.entries[block.key] = block
 
     # ---- questions -------------------------------------------------------------------------------
 
     def holds(self, type: int, kind: int = 0, subject: int = 0) -> bool:
-        """Returns whether a verdict is in force."""
+        """Returns whether a block is in force."""
         known = self.entries.get((type, kind, subject))
         return known is not None and known.holds(self.now_s)
 
-    def in_force(self, *types: int) -> list[Verdict]:
-        """Returns the verdicts of these types that are in force."""
+    def in_force(self, *types: int) -> list[Block]:
+        """Returns the blocks of these types that are in force."""
         now = self.now_s
         return [one for one in self.entries.values() if one.type in types and one.holds(now)]
 
     def are_undecided(self, *types: int) -> bool:
-        """Returns whether there is evidence that does not suffice, or a verdict on trial, which a success ends."""
+        """Returns whether there is evidence that does not suffice, or a block on trial, which a success ends."""
         now = self.now_s
         return any(one.type in types and one.state(now) in (EVIDENCE, TRIAL) for one in self.entries.values())
 
-    def memorable(self) -> list[Verdict]:
+    def memorable(self) -> list[Block]:
         """Returns what is worth storing, the newest ``MAX_ENTRIES`` at most."""
         now = self.now_s
         kept = [one for one in self.entries.values() if one.state(now)]
@@ -279,7 +279,7 @@ class Verdicts:
 
     # ---- decisions -------------------------------------------------------------------------------
 
-    def accuse(
+    def block(
         self, type: int, kind: int = 0, subject: int = 0, began_ns: int = 0, found_ns: int = 0, flags: int = 0
     ) -> None:
         """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run says
@@ -295,25 +295,25 @@ class Verdicts:
         renewed = decided and known is not None and known.flags & DECIDED
         lasts = (renewed and rule.again) or rule.seconds
         now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
-        self._decide(Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns))
+        self._decide(Block(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns))
 
-    def acquit(self, type: int, kind: int = 0, subject: int = 0) -> bool:
-        """Takes a success, which clears a verdict, or the evidence for one. Returns False if there is neither, or if
-        the verdict stays."""
+    def unblock(self, type: int, kind: int = 0, subject: int = 0) -> bool:
+        """Takes a success, which clears a block, or the evidence for one. Returns False if there is neither, or if
+        the block stays."""
         rule, known = TABLE[type], self.entries.get((type, kind, subject))
         if known is None or known.until_s == 0 or (rule.about_driver and driver_is_changed()):
             return False
         stays = rule.stays * (2 if known.flags & KILLED else 1)
         if stays and known.runs >= stays and known.holds(self.now_s):
             return False
-        self._decide(Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns))
+        self._decide(Block(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns))
         return True
 
-    def _decide(self, new: Verdict) -> None:
+    def _decide(self, new: Block) -> None:
         self.entries[new.key] = new
         self.new.append(new)
 
-    def _after(self, known: Verdict | None) -> int:
+    def _after(self, known: Block | None) -> int:
         """Returns the time of a new decision, which is later than the last one even if a clock went backwards."""
         return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
 
@@ -321,15 +321,15 @@ class Verdicts:
         """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name."""
         found = (one for one in self.in_force(RECORD, PIPELINE) if one.found_ns == found_ns)
         if not all(one.flags & KILLED for one in found):
-            self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
+            self.block(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
 
 
 # ---- what people read --------------------------------------------------------------------------------
 
 
-def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
-    """Returns what one or several verdicts of the same type and kind mean, for people."""
-    one, count = verdicts[0], len(verdicts)
+def sentence(block_list: list[Block], ended: bool = False) -> str:
+    """Returns what one or several blocks of the same type and kind mean, for people."""
+    one, count = block_list[0], len(block_list)
     be = "is" if count == 1 else "are"
     text = one.rule.end if ended else one.rule.effect
     return text.format(
@@ -343,19 +343,19 @@ def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
     )
 
 
-def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """Returns groups of verdicts that one sentence describes: of one type and kind, and of one death."""
-    groups: dict[tuple[int, int, int, int], list[Verdict]] = {}
-    for one in sorted(verdicts, key=lambda each: (each.found_ns, each.key)):
+def grouped(block_list: Iterable[Block]) -> list[list[Block]]:
+    """Returns groups of blocks that one sentence describes: of one type and kind, and of one death."""
+    groups: dict[tuple[int, int, int, int], list[Block]] = {}
+    for one in sorted(block_list, key=lambda each: (each.found_ns, each.key)):
         call = one.subject if one.type == ADDED_CALL else 0
         groups.setdefault((one.found_ns, one.type, one.kind, call), []).append(one)
     return list(groups.values())
 
 
-class VerdictText:
-    """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
+class BlockText:
+    """What people are told of one or several blocks about a program. ``state`` is one of ``STATES``."""
 
-    def __init__(self, identity: Identity, number: int, program: str, state: str, group: list[Verdict]) -> None:
+    def __init__(self, identity: Identity, number: int, program: str, state: str, group: list[Block]) -> None:
         fields = identity.fields
         known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]
         self.identity = identity.name
@@ -370,11 +370,11 @@ class VerdictText:
         self.until_s = max(one.until_s for one in group)
 
 
-def tell(identity: Identity, number: int, program: str, known: Verdicts) -> list[VerdictText]:
+def tell(identity: Identity, number: int, program: str, known: BlockList) -> list[BlockText]:
     """Returns what is decided about a program, by state and then oldest first."""
     now = known.now_s
     found = []
     for state in STATES:
         mine = [one for one in known.entries.values() if one.state(now) == state]
-        found += [VerdictText(identity, number, program, state, group) for group in grouped(mine)]
+        found += [BlockText(identity, number, program, state, group) for group in grouped(mine)]
     return found

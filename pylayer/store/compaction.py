@@ -1,10 +1,10 @@
-"""Folding: a program's journals become packs, its small packs become larger ones, and cells become chunks.
+"""Compacting: a program's journals become packs, its small packs become larger ones, and cells become chunks.
 
-Folding is safe while other processes use the store. A journal is folded when it is closed or its writer has ended. Its
-name changes first, so a writer that was taken for dead begins another journal. Everything is read, verified and written
-to a new pack, which is on the disk under its name before the first source is deleted. If the process dies in between,
-the sources remain, and content that exists twice is loaded once. If two processes fold at once, neither waits: one
-leaves the folder to the other (``Claim``). If both fold all the same, their packs hold the same records.
+Compacting is safe while other processes use the store. A journal is compacted when it is closed or its writer has
+ended. Its name changes first, so a writer that was taken for dead begins another journal. Everything is read, verified
+and written to a new pack, which is on the disk under its name before the first source is deleted. If the process dies
+in between, the sources remain, and content that exists twice is loaded once. If two processes compact at once, neither
+waits: one leaves the folder to the other (``Claim``). If both compact all the same, their packs hold the same records.
 
 A source with damage is deleted, too, once what verified in it is in the new pack.
 """
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     #: Has the driver merge these cells, and returns the data of a chunk; None if they stay cells.
     Join = Callable[[list[tuple[Record, bytes]]], bytes | None]
 
-#: In a program's process: the most bytes that one fold reads, and the most records it holds. `pylayer trim` has no
-#: limit. A planned record takes 0.5 KiB.
+#: In a program's process: the most bytes that one compaction reads, and the most records it holds. `pylayer trim` has
+#: no limit. A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
 PROCESS_RECORDS = 20000
-#: A fold is worthwhile from this many journals, or this many bytes in them.
+#: A compaction is worthwhile from this many journals, or this many bytes in them.
 WORTH_JOURNALS = 4
 WORTH_BYTES = 1 << 20
 #: Records of the plan that one step handles: a millisecond or less.
 STEP_ENTRIES = 500
-#: A fold includes a pack that is at most this many times as large as what the fold has already. So sizes grow by a
-#: factor, and a record is rewritten a few times in its life instead of at every fold.
+#: A compaction includes a pack that is at most this many times as large as what the compaction has already. So sizes
+#: grow by a factor, and a record is rewritten a few times in its life instead of at every compaction.
 PACK_FACTOR = 2
 #: `pylayer trim` joins packs up to this size in any case, so that few files are left.
 SMALL_PACK_BYTES = 8 << 20
@@ -49,8 +49,8 @@ MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 
 
-class Folded:
-    """The result of a fold. ``claimed`` is False if another process was folding and nothing was done."""
+class Compacted:
+    """The result of a compaction. ``claimed`` is False if another process was compacting and nothing was done."""
 
     def __init__(self) -> None:
         self.claimed = True
@@ -64,14 +64,14 @@ class Folded:
         self.repaired = 0
 
 
-class Fold:
-    """One fold of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond; ``result``
-    has the outcome.
+class Compaction:
+    """One compaction of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond;
+    ``result`` has the outcome.
 
-    ``everything``: folds all journals without limits, and the packs that are not much larger. ``drop``: returns True
+    ``everything``: compacts all journals without limits, and the packs that are not much larger. ``drop``: returns True
     for a record to leave out; by default none is. ``must``: paths of packs to rewrite whatever their size. ``only``:
-    folds this pack or journal and nothing else. ``most_bytes``: the most bytes to read, unless ``everything`` is set.
-    ``join``: has the driver merge neighbouring cells into chunks.
+    compacts this pack or journal and nothing else. ``most_bytes``: the most bytes to read, unless ``everything`` is
+    set. ``join``: has the driver merge neighbouring cells into chunks.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Fold:
     ) -> None:
         self.folder = folder
         self.program = program
-        self.result = Folded()
+        self.result = Compacted()
         self._everything = everything
         self._drop = drop
         self._must = must
@@ -97,14 +97,14 @@ class Fold:
         self._join = join
         self._application = ""
         self._sources: list[Reader] = []
-        #: A source disappeared: another process folded it into a pack, which may itself be a source here. So no source
-        #: may be deleted.
-        self._others_fold = False
+        #: A source disappeared: another process compacted it into a pack, which may itself be a source here. So no
+        #: source may be deleted.
+        self._others_compact = False
         self._plan: dict[tuple[bytes, int], Record] = {}
         self._uses = Uses()
 
     def steps(self) -> Iterator[None]:
-        """Does the fold, one piece for each item yielded. Raises OSError; every source is then still there."""
+        """Does the compaction, one piece for each item yielded. Raises OSError; every source is then still there."""
         claim = Claim(self.folder)
         self.folder.check()
         if not claim.acquire():
@@ -112,7 +112,7 @@ class Fold:
             return
         try:
             close_ended_journals(self.folder, self.program)
-            remove_left_temporaries(self.folder.path)  # such as half a pack of a process that died in a fold
+            remove_left_temporaries(self.folder.path)  # such as half a pack of a process that died in a compaction
             for path in self._choose():
                 yield from self._read(path)
             yield from self._leave_out()
@@ -129,7 +129,7 @@ class Fold:
     # ---- reading ---------------------------------------------------------------------------------
 
     def _choose(self) -> list[str]:
-        """Returns journals, oldest first, then packs, smallest first. Packs that are much larger than what is folded
+        """Returns journals, oldest first, then packs, smallest first. Packs that are much larger than what is compacted
         with them are left alone: one new journal must not rewrite all that a program has."""
         if self._only is not None:
             return [self._only]
@@ -139,7 +139,7 @@ class Fold:
         for path in self.folder.files(self.program, (CLOSED,)):
             bytes_there = size_of(path)
             if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
-                continue  # when time is short, a large journal must not keep the others from being folded
+                continue  # when time is short, a large journal must not keep the others from being compacted
             chosen.append(path)
             size += bytes_there
         journals, smaller = len(chosen), size
@@ -176,7 +176,7 @@ class Fold:
             else:
                 self.result.journals += 1
         except FileNotFoundError:
-            return  # another process folded it
+            return  # another process compacted it
         except OSError as error:
             self.result.damage.append(Damage.unreadable(path, error))
 
@@ -278,7 +278,7 @@ class Fold:
         try:
             found = source.record_at(planned.offset)
         except FileNotFoundError:
-            self._others_fold = True
+            self._others_compact = True
             return None
         except OSError as error:
             source.is_read = False
@@ -313,10 +313,10 @@ class Fold:
         for source in self._sources:
             yield  # deleting a large file takes the system milliseconds
             self.result.damage += source.damage
-            if not source.is_read or self._others_fold:
+            if not source.is_read or self._others_compact:
                 continue
             if size_of(source.path) != source.size:
-                continue  # somebody appended after all: the next fold takes it
+                continue  # somebody appended after all: the next compaction takes it
             is_damaged = source.size > 0 and not all(what.is_torn_end for what in source.damage)
             self.result.repaired += remove(source.path) and is_damaged
 
@@ -329,6 +329,6 @@ def problem(record: Record, data: memoryview) -> str:
 
 
 def _is_published(path: str) -> bool:
-    """Returns whether a pack is one that was pulled. Folded, it would be pulled again."""
+    """Returns whether a pack is one that was pulled. Compacted, it would be pulled again."""
     name = file_kinds.FileName.parse(path)
     return name is not None and name.is_published

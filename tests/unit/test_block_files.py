@@ -1,4 +1,4 @@
-"""The mark of a process that died: the fewest records that explain the death are set aside, for its program alone, and
+"""The mark of a process that died: the fewest records that explain the death are blocked, for its program alone, and
 are later used again. The files of verdicts, and what is compiled of them for the layer."""
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from unit.things import program_id
 
 from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
-from pylayer.store import deaths, decisions, format, sentinel, verdict_files, verdicts
-from pylayer.store.folder import Folder
-from pylayer.store.verdicts import (
+from pylayer.store import block_files, block_list, crash_marker, deaths, decisions, format
+from pylayer.store.block_list import (
     ADDED_CALL,
     APPLICATION,
     DAY,
@@ -28,10 +27,11 @@ from pylayer.store.verdicts import (
     PIPELINE,
     RECORD,
     STUB,
-    Verdict,
-    Verdicts,
+    Block,
+    BlockList,
 )
-from pylayer.values import CARRIER_BINARIES, CARRIER_CELLS, CARRIER_OBSERVE
+from pylayer.store.folder import Folder
+from pylayer.values import MODE_BINARIES, MODE_CELLS, MODE_OBSERVE
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
@@ -63,19 +63,19 @@ def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None 
     """Writes what a process leaves that died with these marks."""
     data = header(folder, pid, machine) + b"".join(marks)
     path = Path(directory or folder.path, f"{PROGRAM:016x}-{unique_name()}{file_kinds.LIVE}")
-    path.write_bytes(data + bytes(sentinel.BYTES - len(data)))
+    path.write_bytes(data + bytes(crash_marker.BYTES - len(data)))
     return path
 
 
-def fingerprints(known: Verdicts) -> list[int]:
+def fingerprints(known: BlockList) -> list[int]:
     """Returns the pipelines that are created without stored data."""
     return sorted(one.subject for one in known.in_force(PIPELINE))
 
 
-def reviewed(folder: Folder, read_only: bool = False) -> Verdicts:
+def reviewed(folder: Folder, read_only: bool = False) -> BlockList:
     """Returns what is decided for the program after a start that looked for deaths."""
     found = deaths.review(folder, read_only)
-    return found.get(PROGRAM) or verdict_files.read(folder, PROGRAM)
+    return found.get(PROGRAM) or block_files.read(folder, PROGRAM)
 
 
 # ---- marks ---------------------------------------------------------------------------------------
@@ -85,32 +85,32 @@ def test_layout_is_the_layers() -> None:
     """The numbers here match shim/boundary.h."""
     text = Path(__file__).parents[2].joinpath("shim", "boundary.h").read_text()
     for name, value in {
-        "PYLAYER_MARKS_OFFSET": sentinel.OFFSET,
-        "PYLAYER_RUN_OFFSET": sentinel.RUN_OFFSET,
-        "PYLAYER_LIVE_BYTES": sentinel.BYTES,
-        "PYLAYER_MARK_COUNT": (sentinel.RUN_OFFSET - sentinel.OFFSET) // sentinel.MARK.size,
-        "PYLAYER_ADDED_CALLS": max(sentinel.ADDED) - min(sentinel.ADDED) + 1,
-        "PYLAYER_BLOCKED": verdicts.MAX_ENTRIES,
+        "PYLAYER_MARKS_OFFSET": crash_marker.OFFSET,
+        "PYLAYER_RUN_OFFSET": crash_marker.RUN_OFFSET,
+        "PYLAYER_LIVE_BYTES": crash_marker.BYTES,
+        "PYLAYER_MARK_COUNT": (crash_marker.RUN_OFFSET - crash_marker.OFFSET) // crash_marker.MARK.size,
+        "PYLAYER_ADDED_CALLS": max(crash_marker.ADDED) - min(crash_marker.ADDED) + 1,
+        "PYLAYER_BLOCKED": block_list.MAX_ENTRIES,
     }.items():
         assert f"#define {name} {value}" in text
     for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():
-        assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(sentinel, name) == value
+        assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(crash_marker, name) == value
     marked = {int(value): name for name, value in re.findall(r"PYLAYER_MARK_(\w+) = (\d+),", text)}
-    assert sentinel.ADDED.keys() == marked.keys() - range(sentinel.COMPILE + 1)
-    assert marked[sentinel.PROBE] == "PROBE"
-    assert f"PYLAYER_MARK_ADDED {min(sentinel.ADDED)} " in text
-    assert f"PYLAYER_MARK_END {max(sentinel.ADDED) + 1}\n" in text
+    assert crash_marker.ADDED.keys() == marked.keys() - range(crash_marker.COMPILE + 1)
+    assert marked[crash_marker.PROBE] == "PROBE"
+    assert f"PYLAYER_MARK_ADDED {min(crash_marker.ADDED)} " in text
+    assert f"PYLAYER_MARK_END {max(crash_marker.ADDED) + 1}\n" in text
 
 
 def test_process_that_lives(folder: Folder) -> None:
-    """A sentinel whose process still runs is left alone. So is one of another container or boot, and a damaged one, as
-    long as a process has the file open or mapped: then the kernel knows that it lives."""
-    mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
+    """A crash marker whose process still runs is left alone. So is one of another container or boot, and a damaged one,
+    as long as a process has the file open or mapped: then the kernel knows that it lives."""
+    mine = death(folder, mark(crash_marker.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
     data[:256] = format.file_header(file_kinds.LIVE.magic, folder.identity, salt=0)
     mine.write_bytes(data)
-    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
-    damaged = death(folder, mark(sentinel.PIPELINES, 11))
+    other = death(folder, mark(crash_marker.PIPELINES, 11), machine=b"another machine!")
+    damaged = death(folder, mark(crash_marker.PIPELINES, 11))
     damaged.write_bytes(damaged.read_bytes()[:100])
     with other.open("r+b") as opened, damaged.open("r+b"):
         mapping = mmap.mmap(opened.fileno(), 0)
@@ -122,46 +122,46 @@ def test_process_that_lives(folder: Folder) -> None:
 
 
 def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the kernel does not say whether a sentinel is mapped, that of a process elsewhere is left alone for a
+    """Where the kernel does not say whether a crash marker is mapped, that of a process elsewhere is left alone for a
     day."""
-    monkeypatch.setattr(sentinel, "_state_of_mapping", lambda fd: owner.ELSEWHERE)
-    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
+    monkeypatch.setattr(crash_marker, "_state_of_mapping", lambda fd: owner.ELSEWHERE)
+    other = death(folder, mark(crash_marker.PIPELINES, 11), machine=b"another machine!")
     assert not reviewed(folder).entries and other.exists()
     os.utime(other, (time.time() - 25 * 3600,) * 2)
     assert fingerprints(reviewed(folder)) == [11] and not other.exists()
 
 
-# ---- what is set aside, and comes back --------------------------------------------------------------
+# ---- what is blocked, and comes back --------------------------------------------------------------
 
 
 def test_processes_that_die_together(folder: Folder) -> None:
     """Deaths that one start finds count once."""
     for fingerprint in (11, 11, 12, 13):
-        death(folder, mark(sentinel.PIPELINES, fingerprint))
+        death(folder, mark(crash_marker.PIPELINES, fingerprint))
     found = reviewed(folder)
-    assert fingerprints(found) == [11, 12, 13] and not found.in_force(*verdicts.OFF)
+    assert fingerprints(found) == [11, 12, 13] and not found.in_force(*block_list.OFF)
 
 
 def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Moves the clock of verdicts so far ahead of the real one."""
     real = time.time_ns
-    monkeypatch.setattr(Verdicts, "now_ns", property(lambda self: real() + int(seconds * 1e9)))
+    monkeypatch.setattr(BlockList, "now_ns", property(lambda self: real() + int(seconds * 1e9)))
 
 
 def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 14 days, suspected records are used again. Twice as long later they are forgotten."""
-    death(folder, mark(sentinel.PIPELINES, 11))
+    """After 14 days, blocked records are used again. Twice as long later they are forgotten."""
+    death(folder, mark(crash_marker.PIPELINES, 11))
     assert fingerprints(reviewed(folder)) == [11]
     at(monkeypatch, 14 * DAY + 60)
-    assert fingerprints(verdict_files.read(folder, PROGRAM)) == []
+    assert fingerprints(block_files.read(folder, PROGRAM)) == []
     at(monkeypatch, 29 * DAY)
-    verdict_files.write(folder, PROGRAM, "a game", [])
+    block_files.write(folder, PROGRAM, "a game", [])
     assert folder.files(None, (file_kinds.VERDICT,)) == []
 
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
     """If two processes record the same death, it counts once."""
-    path = death(folder, mark(sentinel.PIPELINES, 11))
+    path = death(folder, mark(crash_marker.PIPELINES, 11))
     data = path.read_bytes()
     reviewed(folder)
     path.write_bytes(data)
@@ -171,44 +171,44 @@ def test_two_starts_find_the_same_death(folder: Folder) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def verdict(subject: int = 11, type: int = PIPELINE, **changes: int) -> Verdict:
+def verdict(subject: int = 11, type: int = PIPELINE, **changes: int) -> Block:
     """Returns a verdict that was just decided."""
     now = time.time_ns()
     values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
-    return Verdict(type=type, subject=subject, **{**values, **changes})
+    return Block(type=type, subject=subject, **{**values, **changes})
 
 
 def test_files_become_one(folder: Folder) -> None:
     """A writer combines all files of the program. The newest decision counts, whoever wrote it."""
     for subject in (11, 12):
-        verdict_files.write(folder, PROGRAM, "a game", [verdict(subject)])
-    verdict_files.write(folder, 77, "another", [verdict(13)])
+        block_files.write(folder, PROGRAM, "a game", [verdict(subject)])
+    block_files.write(folder, 77, "another", [verdict(13)])
     assert len(folder.files(None, (file_kinds.VERDICT,))) == 2
-    assert fingerprints(verdict_files.read(folder, PROGRAM)) == [11, 12]
+    assert fingerprints(block_files.read(folder, PROGRAM)) == [11, 12]
     old = verdict(11, decided_ns=5)
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(11, until_s=0), old])
-    assert fingerprints(verdict_files.read(folder, PROGRAM)) == [12]
+    block_files.write(folder, PROGRAM, "a game", [verdict(11, until_s=0), old])
+    assert fingerprints(block_files.read(folder, PROGRAM)) == [12]
 
 
 @pytest.mark.parametrize("how", ["read", "write"])
 def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """If another process puts all files into a new one between the listing and the reading, everything is still
     found."""
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
+    block_files.write(folder, PROGRAM, "a game", [verdict(11)])
     listing, meanwhile = folder.files, [verdict(12)]
 
     def files(*arguments: Any) -> list[str]:
         listed = listing(*arguments)
         if meanwhile:
-            verdict_files.write(folder, PROGRAM, "a game", [meanwhile.pop()])
+            block_files.write(folder, PROGRAM, "a game", [meanwhile.pop()])
         return listed
 
     monkeypatch.setattr(folder, "files", files)
     subjects = [11, 12]
     if how == "write":
-        verdict_files.write(folder, PROGRAM, "a game", [verdict(13)])
+        block_files.write(folder, PROGRAM, "a game", [verdict(13)])
         subjects.append(13)
-    found = verdict_files.read(folder, PROGRAM)
+    found = block_files.read(folder, PROGRAM)
     assert sorted(one.subject for one in found.entries.values()) == subjects
     assert not meanwhile and len(listing(PROGRAM, (file_kinds.VERDICT,))) == 1
 
@@ -217,7 +217,7 @@ def test_files_that_become_one_meanwhile(folder: Folder, monkeypatch: pytest.Mon
 def test_newer_version(folder: Folder, what: str) -> None:
     """A newer version's file stays, and so does one with types that this version does not know. What this version knows
     of it counts."""
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
+    block_files.write(folder, PROGRAM, "a game", [verdict(11)])
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
     if what == "version":
         data = bytearray(path.read_bytes())
@@ -230,19 +230,19 @@ def test_newer_version(folder: Folder, what: str) -> None:
         head = format.file_header(format.VERDICT_FILE, folder.identity, PROGRAM, "a game", salt=salt)
         entries = verdict(11).pack() + monster.pack()
         path.write_bytes(b"".join([head, *format.seal(format.record_parts(format.VERDICTS, entries), salt)]))
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(13)])
+    block_files.write(folder, PROGRAM, "a game", [verdict(13)])
     assert path.exists()
-    assert fingerprints(verdict_files.read(folder, PROGRAM)) == ([13] if what == "version" else [11, 13])
+    assert fingerprints(block_files.read(folder, PROGRAM)) == ([13] if what == "version" else [11, 13])
 
 
 def test_entries_are_bounded(folder: Folder) -> None:
     """Beyond the limit, the oldest entries are dropped."""
     now = time.time_ns()
-    many = [verdict(number, decided_ns=now + number) for number in range(verdicts.MAX_ENTRIES + 5)]
-    verdict_files.write(folder, PROGRAM, "a game", many)
-    assert fingerprints(verdict_files.read(folder, PROGRAM)) == list(range(5, verdicts.MAX_ENTRIES + 5))
+    many = [verdict(number, decided_ns=now + number) for number in range(block_list.MAX_ENTRIES + 5)]
+    block_files.write(folder, PROGRAM, "a game", many)
+    assert fingerprints(block_files.read(folder, PROGRAM)) == list(range(5, block_list.MAX_ENTRIES + 5))
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
-    assert path.stat().st_size < verdict_files.MAX_BYTES
+    assert path.stat().st_size < block_files.MAX_BYTES
 
 
 # ---- decisions -----------------------------------------------------------------------------------
@@ -251,28 +251,28 @@ HOUR = 3600
 
 
 @pytest.mark.parametrize(
-    ("entry", "carrier", "expected"),
+    ("entry", "mode", "expected"),
     [
-        (None, CARRIER_CELLS, {"valid_from_s": 0, "valid_s": decisions.FOREVER_SECONDS, "verdict_files": 0}),
-        ({"subject": 11}, CARRIER_CELLS, {"blocked": [11], "valid_s": DAY + HOUR, "undecided": False}),
-        ({"type": RECORD, "subject": 11, "flags": 0}, CARRIER_CELLS, {"blocked": [], "valid_s": DAY + HOUR}),
-        ({"type": APPLICATION, "subject": 11}, CARRIER_OBSERVE, {"blocked": [11]}),
-        ({"type": STUB, "subject": 0}, CARRIER_CELLS, {"off_by": STUB, "undecided": False}),
-        ({"type": STUB, "subject": 0}, CARRIER_BINARIES, {"off_by": 0}),
-        ({"type": STUB, "subject": 0, "flags": 0}, CARRIER_CELLS, {"off_by": 0, "undecided": True}),
-        ({"type": LAYER_OFF, "subject": 0}, CARRIER_BINARIES, {"off_by": LAYER_OFF}),
-        ({"type": LAYER_OFF, "subject": 0}, CARRIER_OBSERVE, {"off_by": 0}),
-        ({"type": ADDED_CALL, "subject": 9, "kind": 3}, CARRIER_CELLS, {"calls_off": b"\x08" + bytes(11)}),
-        ({"type": ADDED_CALL, "subject": 9, "kind": 255}, CARRIER_CELLS, {"calls_off": b"\xff" + bytes(11)}),
-        ({"type": ADDED_CALL, "subject": 11, "kind": 200}, CARRIER_CELLS, {"calls_off": bytes(12)}),
-        ({"subject": 11, "decided_ns": (NOW + DAY) * 10**9}, CARRIER_CELLS, {"blocked": [], "valid_s": 0}),
+        (None, MODE_CELLS, {"valid_from_s": 0, "valid_s": decisions.FOREVER_SECONDS, "block_files": 0}),
+        ({"subject": 11}, MODE_CELLS, {"blocked": [11], "valid_s": DAY + HOUR, "undecided": False}),
+        ({"type": RECORD, "subject": 11, "flags": 0}, MODE_CELLS, {"blocked": [], "valid_s": DAY + HOUR}),
+        ({"type": APPLICATION, "subject": 11}, MODE_OBSERVE, {"blocked": [11]}),
+        ({"type": STUB, "subject": 0}, MODE_CELLS, {"off_by": STUB, "undecided": False}),
+        ({"type": STUB, "subject": 0}, MODE_BINARIES, {"off_by": 0}),
+        ({"type": STUB, "subject": 0, "flags": 0}, MODE_CELLS, {"off_by": 0, "undecided": True}),
+        ({"type": LAYER_OFF, "subject": 0}, MODE_BINARIES, {"off_by": LAYER_OFF}),
+        ({"type": LAYER_OFF, "subject": 0}, MODE_OBSERVE, {"off_by": 0}),
+        ({"type": ADDED_CALL, "subject": 9, "kind": 3}, MODE_CELLS, {"calls_off": b"\x08" + bytes(11)}),
+        ({"type": ADDED_CALL, "subject": 9, "kind": 255}, MODE_CELLS, {"calls_off": b"\xff" + bytes(11)}),
+        ({"type": ADDED_CALL, "subject": 11, "kind": 200}, MODE_CELLS, {"calls_off": bytes(12)}),
+        ({"subject": 11, "decided_ns": (NOW + DAY) * 10**9}, MODE_CELLS, {"blocked": [], "valid_s": 0}),
     ],
 )
 def test_what_is_compiled(
     folder: Folder,
     monkeypatch: pytest.MonkeyPatch,
     entry: dict[str, int] | None,
-    carrier: int,
+    mode: int,
     expected: dict[str, Any],
 ) -> None:
     """What is in force, until the first of it ends. What a wrong clock decided is not compiled, and may be right later,
@@ -280,22 +280,22 @@ def test_what_is_compiled(
     if entry is not None:
         packed = format.record_parts(format.VERDICTS, verdict(**{"until_s": NOW + DAY, **entry}).pack())
         folder.write_file(file_kinds.VERDICT, PROGRAM, "a game", packed)
-    monkeypatch.setattr(Verdicts, "now_ns", NOW * 10**9)
-    found = decisions.compiled(verdict_files.read(folder, PROGRAM), Verdicts(), carrier)
+    monkeypatch.setattr(BlockList, "now_ns", NOW * 10**9)
+    found = decisions.compiled(block_files.read(folder, PROGRAM), BlockList(), mode)
     assert {key: found[key] for key in expected} == expected
     names = [Path(path).name for path in folder.files(None, (file_kinds.VERDICT,))]
-    assert found["verdict_files"] == sum(xxhash.xxh3_64_intdigest(name.encode()) for name in names)
+    assert found["block_files"] == sum(xxhash.xxh3_64_intdigest(name.encode()) for name in names)
 
 
 def test_decision_of_files_that_cannot_be_read(folder: Folder) -> None:
     """A decision that was made without a file, because it could not be read, is not valid as long as the file is there.
     One that was made without a newer version's file is."""
-    verdict_files.write(folder, PROGRAM, "a game", [verdict(11)])
+    block_files.write(folder, PROGRAM, "a game", [verdict(11)])
     (path,) = map(Path, folder.files(None, (file_kinds.VERDICT,)))
     whole = path.read_bytes()
     path.unlink()
     path.mkdir()
-    assert verdict_files.read(folder, PROGRAM).sources == {}
+    assert block_files.read(folder, PROGRAM).sources == {}
     path.rmdir()
     path.write_bytes(whole[:8] + b"\xff" + whole[9:])
-    assert verdict_files.read(folder, PROGRAM).sources == {str(path): False}
+    assert block_files.read(folder, PROGRAM).sources == {str(path): False}

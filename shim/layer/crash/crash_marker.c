@@ -1,4 +1,4 @@
-/* sentinel.c - see sentinel.h */
+/* crash_marker.c - see crash_marker.h */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 #include <linux/magic.h>
 
 #include "process/process.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-/* With a lower RLIMIT_MEMLOCK the sentinel is not locked. It has been 8 MiB since Linux 5.16, and was 64 KiB. */
+/* With a lower RLIMIT_MEMLOCK the crash marker is not locked. It has been 8 MiB since Linux 5.16, and was 64 KiB. */
 #define LOCKABLE_BYTES (1u << 20)
 
 _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
@@ -43,27 +43,27 @@ static bool writes_in_place(unsigned long file_system)
 }
 
 /* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
- * process's file (sentinel_file.c). There a descriptor stays open, too, unless the program closes it. */
+ * process's file (marker_file.c). There a descriptor stays open, too, unless the program closes it. */
 static void keep_open(Crash *crash, int fd)
 {
     struct stat found;
     if (fstat(fd, &found) != 0)
         return;
-    crash->sentinel_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    crash->sentinel_inode = found.st_ino;
+    crash->marker_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+    crash->marker_inode = found.st_ino;
 }
 
 /* The program may have closed it and have a file of its own under the number. */
 static void close_kept(Crash *crash)
 {
     struct stat found;
-    int fd = crash->sentinel_fd;
-    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == crash->sentinel_inode)
+    int fd = crash->marker_fd;
+    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == crash->marker_inode)
         close(fd);
-    crash->sentinel_fd = 0;
+    crash->marker_fd = 0;
 }
 
-int sentinel_open(Crash *crash, int fd)
+int marker_open(Crash *crash, int fd)
 {
     struct statfs file_system;
     if (fstatfs(fd, &file_system) != 0 || !writes_in_place((unsigned long)file_system.f_type))
@@ -84,7 +84,7 @@ int sentinel_open(Crash *crash, int fd)
     return 0;
 }
 
-void sentinel_close(Crash *crash)
+void marker_close(Crash *crash)
 {
     PylayerMark *marks = atomic_exchange(&crash->marks, NULL);
     if (marks)
@@ -189,12 +189,12 @@ void mark_end_created(Mark mark)
     mark_end(mark);
 }
 
-void sentinel_exit_begins(void)
+void marker_exit_begins(void)
 {
     atomic_store(&exit_has_begun, true);
 }
 
-void sentinel_forget(Crash *crash)
+void marker_forget(Crash *crash)
 {
     PylayerMark *marks = atomic_load(&crash->marks);
     for (unsigned i = 0; marks && i < PYLAYER_MARK_COUNT; i++)

@@ -1,4 +1,4 @@
-/* sentinel_file.c - see sentinel.h */
+/* marker_file.c - see crash_marker.h */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "../../../build/driver_variables.h"
-#include "crash/sentinel.h"
+#include "crash/crash_marker.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -19,7 +19,7 @@ static bool begins_with(const char *variable, const char *const *beginnings, siz
     return false;
 }
 
-/* As verdicts.driver_is_changed in pylayer/store answers. */
+/* As block_list.driver_is_changed in pylayer/store answers. */
 static bool driver_is_changed(void)
 {
     for (char **variable = environment_all(); *variable; variable++)
@@ -41,21 +41,21 @@ static bool write_file(const Store *store, int fd, const FileHeader *header)
     return written;
 }
 
-/* Returns as sentinel_open. */
+/* Returns as marker_open. */
 static int create_in(Crash *crash, Store *store, const char *directory, const char *name, const FileHeader *header)
 {
     int fd = create_in_store(directory, name), mapped = -1;
-    if (fd < 0 || asprintf(&crash->sentinel_path, "%s/%s", directory, name) < 0) {
-        crash->sentinel_path = NULL;
+    if (fd < 0 || asprintf(&crash->marker_path, "%s/%s", directory, name) < 0) {
+        crash->marker_path = NULL;
         if (fd >= 0)
             close(fd);
         return -1;
     }
     if (write_file(store, fd, header))
-        mapped = sentinel_open(crash, fd);
+        mapped = marker_open(crash, fd);
     close(fd);
     if (mapped != 0) {
-        sentinel_remove(crash);
+        marker_remove(crash);
         return mapped;
     }
     run_count_in(store->run, (uint8_t *)atomic_load(&crash->marks) - PYLAYER_MARKS_OFFSET);
@@ -63,7 +63,7 @@ static int create_in(Crash *crash, Store *store, const char *directory, const ch
     return 0;
 }
 
-bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside)
+bool marker_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside)
 {
     char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES];
     header.flags = driver_is_changed() ? STORE_CHANGED_DRIVER : 0;
@@ -83,10 +83,10 @@ bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader 
     return made == 0;
 }
 
-void sentinel_remove(Crash *crash)
+void marker_remove(Crash *crash)
 {
-    if (crash->sentinel_path && !process_is_forked_child()) /* the parent's */
-        unlink(crash->sentinel_path);
-    free(crash->sentinel_path);
-    crash->sentinel_path = NULL;
+    if (crash->marker_path && !process_is_forked_child()) /* the parent's */
+        unlink(crash->marker_path);
+    free(crash->marker_path);
+    crash->marker_path = NULL;
 }

@@ -1,19 +1,19 @@
 /*
- * sentinel.h - the crash sentinel: records which stored or application data the driver is working on now, and which call
- * that the layer added it is in.
+ * crash_marker.h - the crash marker: records which stored or application data the driver is working on now, and which
+ * call that the layer added it is in.
  *
  * Drivers crash on damaged data, mostly not in the call that passes it: of 942 damaged binaries one driver crashed on
  * 301, all in vkCreate*Pipelines (measured, RADV 25.0.7). The layer cannot catch the crash, because signal handlers
  * are the program's. So before a call the layer writes into a mapped file what it is about to pass, and clears it
  * after the call: stores into memory, no system call. The file outlives the process. The next start of the same device
- * sets aside what is still marked (pylayer/store/sentinel.py).
+ * blocks what is still marked (pylayer/store/crash_marker.py).
  *
  * Marks must cost next to nothing, so they say little: records and data by the beginning of their digests, pipelines
  * by their fingerprints. The layer marks nothing while the driver compiles into a cell: that is the application's call.
  * Nor what it calls before the device's file is there, in vkCreateDevice, and vkDestroy* of its own objects.
  */
-#ifndef PYLAYER_SENTINEL_H
-#define PYLAYER_SENTINEL_H
+#ifndef PYLAYER_CRASH_MARKER_H
+#define PYLAYER_CRASH_MARKER_H
 
 #include "crash/crash.h"
 #include "store/store.h"
@@ -23,9 +23,9 @@
 typedef PylayerMark *Mark;
 
 /* Returns 0 on success, -1 on failure, and -2 if writing to a mapped page may raise SIGBUS when the disk is full. */
-int sentinel_open(Crash *crash, int fd);
+int marker_open(Crash *crash, int fd);
 /* Call it when no thread of the device can be in the driver any more. */
-void sentinel_close(Crash *crash);
+void marker_close(Crash *crash);
 
 Mark mark_record(Crash *crash, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* APPLICATION or MERGE. data_ids: AppCache::data_id of the caches, at most PYLAYER_MARK_IDS of them. */
@@ -39,22 +39,22 @@ Mark mark_added(Crash *crash, enum PylayerMarkedCall call, unsigned kind, uint64
 void mark_end(Mark mark);
 /* The same, and the driver has created a pipeline: if it used stored data, that did no harm. */
 void mark_end_created(Mark mark);
-/* exit() has begun. A process that ends from now on, in whatever call to the driver, says nothing against it: the exit may
- * have ended the other threads in the middle of one (Wine's ExitProcess does), and whoever waits for the end may lose
- * patience. No call is marked any more. */
-void sentinel_exit_begins(void);
+/* exit() has begun. A process that ends from now on, in whatever call to the driver, says nothing against it: the exit
+ * may have ended the other threads in the middle of one (Wine's ExitProcess does), and whoever waits for the end may
+ * lose patience. No call is marked any more. */
+void marker_exit_begins(void);
 /* Clears the marks of this device at exit. */
-void sentinel_forget(Crash *crash);
+void marker_forget(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
-/* ---- sentinel_file.c: its file, where the layer makes it and not policy: pylayer/store/sentinel.py --- */
+/* ---- marker_file.c: its file, where the layer makes it and not policy: pylayer/store/crash_marker.py --- */
 
-/* Makes and maps the file in the device's folder, or in the runtime directory (Stored::outside): if `outside` is set, or if
- * a write to a mapped page may fail in the folder. Returns false if neither can be done. */
-bool sentinel_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside);
+/* Makes and maps the file in the device's folder, or in the runtime directory (Stored::outside): if `outside` is set,
+ * or if a write to a mapped page may fail in the folder. Returns false if neither can be done. */
+bool marker_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside);
 /* Deletes the file if the layer made it. */
-void sentinel_remove(Crash *crash);
+void marker_remove(Crash *crash);
 
 #endif

@@ -1,5 +1,5 @@
-"""Folding in the program's own process. Nothing is lost if a process dies during a fold or two processes fold at
-once."""
+"""Compacting in the program's own process. Nothing is lost if a process dies during a compaction or two processes
+compact at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from disk import (
     FailingDisk,
+    compact_everything,
     content_of,
-    fold_everything,
     leftovers,
     loses_nothing,
     split_journals,
@@ -43,22 +43,22 @@ def journals(world: World, filled: Path) -> Iterator[World]:
     yield world
 
 
-def run_until_folded(world: World) -> None:
-    """Runs the demo until a pack exists. At exit a program folds only for a short time, so a slow machine takes several
-    runs."""
+def run_until_compacted(world: World) -> None:
+    """Runs the demo until a pack exists. At exit a program compacts only for a short time, so a slow machine takes
+    several runs."""
     for _ in range(50):
         world.demo("--count", 40)
         if world.stored_files(".pack"):
             return
-    raise AssertionError("nothing was folded")
+    raise AssertionError("nothing was compacted")
 
 
 def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> None:
-    """Asserts that nothing is lost or damaged, that runs compile nothing, and that a fold leaves only packs."""
+    """Asserts that nothing is lost or damaged, that runs compile nothing, and that a compaction leaves only packs."""
     assert loses_nothing(before, content_of(world))
     world.demo("--count", 40)
     assert world.last()["compiled"] == 0
-    assert fold_everything(world.store).wait(60) == 0
+    assert compact_everything(world.store).wait(60) == 0
     assert [path.suffix for path in world.stored_files()] == [".pack"]
     assert loses_nothing(before, content_of(world))
     assert leftovers(world.store) == []
@@ -66,10 +66,10 @@ def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> Non
     assert world.last()["compiled"] == world.last()["failed"] == 0
 
 
-def test_short_runs_are_folded(journals: World) -> None:
-    """Short runs fold their journals at exit, so journals do not accumulate."""
+def test_short_runs_are_compacted(journals: World) -> None:
+    """Short runs compact their journals at exit, so journals do not accumulate."""
     before = content_of(journals)
-    run_until_folded(journals)
+    run_until_compacted(journals)
     assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
     assert leftovers(journals.store) == []
     assert_whole(journals, before)
@@ -77,7 +77,7 @@ def test_short_runs_are_folded(journals: World) -> None:
 
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_the_first_run_leaves_a_pack(scripted: ScriptedDriver, ending: list[str]) -> None:
-    """A run that stores a mebibyte folds it when it ends, because the runs after it have no policy that could."""
+    """A run that stores a mebibyte compacts it when it ends, because the runs after it have no policy that could."""
     scripted.demo("--count", 40, *ending, script="payload=40000")
     assert [path.suffix for path in scripted.world.stored_files()] == [".pack"]
     scripted.demo("--count", 40, script="payload=40000")
@@ -99,7 +99,7 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
 @pytest.mark.parametrize(
     "moment",
     [
-        "open:KILL:path=folding",
+        "open:KILL:path=compacting",
         "open:KILL:path=.pack",
         "write:KILL:path=.pack",
         "write:KILL:path=.pack:nth=3",
@@ -108,11 +108,11 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
         "rename:KILL:path=.pack",
         "unlink:KILL:path=.closed",
         "unlink:KILL:path=.closed:nth=9",
-        "unlink:KILL:path=folding",
+        "unlink:KILL:path=compacting",
     ],
 )
-def test_killed_while_folding(journals: World, moment: str) -> None:
-    """If a process is killed during a fold, no content is lost, and later processes finish the fold."""
+def test_killed_while_compacting(journals: World, moment: str) -> None:
+    """If a process is killed during a compaction, no content is lost, and later processes finish the compaction."""
     before = content_of(journals)
     for _ in range(50):
         if journals.demo("--count", 40, check=False, **FailingDisk(journals, moment).environment).returncode:
@@ -125,8 +125,8 @@ def test_killed_while_folding(journals: World, moment: str) -> None:
 @pytest.mark.parametrize("claim_is_lost", [False, True])
 @pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
 def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
-    """A process that ends while another one folds does not fold. If the first one's claim was lost, both do the same
-    work. Nothing is lost either way."""
+    """A process that ends while another one compactions does not compact. If the first one's claim was lost, both do
+    the same work. Nothing is lost either way."""
     before = content_of(journals)
     for _ in range(50):
         environment = journals.environment_with(FailingDisk(journals, moment).environment)
@@ -137,7 +137,7 @@ def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: 
                 continue
             try:
                 assert loses_nothing(before, content_of(journals))
-                (claim,) = journals.store.glob("store/*/folding.*")
+                (claim,) = journals.store.glob("store/*/compacting.*")
                 if claim_is_lost:
                     claim.unlink()
                 journals.demo("--count", 40)
@@ -148,5 +148,5 @@ def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: 
             assert first.wait(60) == 0
             break
     else:
-        raise AssertionError("no process came to fold")
+        raise AssertionError("no process came to compact")
     assert_whole(journals, before)

@@ -1,7 +1,7 @@
 /*
- * carrier_binaries.c - creates pipelines by their keys, if the application passed no VkPipelineCache: from the binaries
- * that the index has under the key, or with CAPTURE_DATA, and then it reads the pipeline's binaries. carrier_cells.c creates
- * those that cannot be made from binaries.
+ * mode_binaries.c - creates pipelines by their keys, if the application passed no VkPipelineCache: from the binaries
+ * that the index has under the key, or with CAPTURE_DATA, and then it reads the pipeline's binaries. mode_cells.c
+ * creates those that cannot be made from binaries.
  */
 #include <stdlib.h>
 
@@ -12,9 +12,9 @@
 /*
  * Driver faults because of which some pipelines are created with cells instead of binaries.
  *
- * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some graphics pipelines with several views, and in
- * vkCreatePipelineBinariesKHR on some libraries. The layer does not know the views of a render pass, nor those of linked
- * libraries, and with that driver cells are faster than binaries, too.
+ * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some graphics pipelines with several views, and
+ * in vkCreatePipelineBinariesKHR on some libraries. The layer does not know the views of a render pass, nor those of
+ * linked libraries, and with that driver cells are faster than binaries, too.
  *
  * All others were seen with RADV 25.0.7:
  * - vkGetPipelineKeyKHR crashes on fast-linked pipelines. After Mesa's 044e7f60 all of them have one key.
@@ -121,8 +121,8 @@ static VkResult create_from_index(Batch *batch, uint32_t index, const VkPipeline
             return result;
         if (result == VK_SUCCESS && batch->call->pipelines[index] != VK_NULL_HANDLE) {
             atomic_store_explicit(failures, 0, memory_order_relaxed);
-            /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit
-             * in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
+            /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a
+             * hit in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
             element_fill_feedback(element, duration);
             count(&counters_of(&device->run)->totals.binary_hits, 1);
             batch_note_hit(batch, index, duration);
@@ -163,8 +163,8 @@ static VkPipelineBinaryKHR *fetch(const Driver *driver, VkPipeline pipeline, uin
     return NULL;
 }
 
-/* Puts the binaries into the index and sends them to policy. Returns false if the driver does not give them. Not inlined:
- * the description is not on the stack while the driver compiles. */
+/* Puts the binaries into the index and sends them to policy. Returns false if the driver does not give them. Not
+ * inlined: the description is not on the stack while the driver compiles. */
 NOT_INLINED static bool keep(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint64_t create_ns)
 {
     Device *device = batch->call->device;
@@ -228,13 +228,13 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
     return true;
 }
 
-VkResult carrier_binaries_create(Batch *batch, uint32_t index)
+VkResult mode_binaries_create(Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
     VkPipelineBinaryKeyKHR key;
     if (!find_key(batch, index, &key))
-        return carrier_cells_create(batch, index);
-    VkResult result = element->suspect ? VK_INCOMPLETE : create_from_index(batch, index, &key);
+        return mode_cells_create(batch, index);
+    VkResult result = element->blocked ? VK_INCOMPLETE : create_from_index(batch, index, &key);
     if (result != VK_INCOMPLETE)
         return result;
     if (batch->call->probe)
@@ -243,5 +243,5 @@ VkResult carrier_binaries_create(Batch *batch, uint32_t index)
         count(&counters_of(&batch->call->device->run)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
-    return capture(batch, index, &key) ? VK_SUCCESS : carrier_cells_create(batch, index);
+    return capture(batch, index, &key) ? VK_SUCCESS : mode_cells_create(batch, index);
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 Arguments = list[str | int]
 
-MODES: dict[str, Arguments] = {
+WAYS: dict[str, Arguments] = {
     "mixed": ["--count", 12],
     "compute": ["--count", 8, "--compute"],
     "graphics": ["--count", 8, "--graphics"],
@@ -41,7 +41,7 @@ MODES: dict[str, Arguments] = {
 }
 
 
-def modes(*without: str, only: tuple[str, ...] = ()) -> dict[str, Arguments]:
-    """All modes but these, or only some."""
-    assert set(without) | set(only) <= set(MODES)
-    return {name: MODES[name] for name in only or MODES if name not in without}
+def ways(*without: str, only: tuple[str, ...] = ()) -> dict[str, Arguments]:
+    """All ways but these, or only some."""
+    assert set(without) | set(only) <= set(WAYS)
+    return {name: WAYS[name] for name in only or WAYS if name not in without}

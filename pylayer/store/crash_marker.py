@@ -1,4 +1,4 @@
-"""The crash sentinel: what the driver was working on when a process died, and in which call that the layer added.
+"""The crash marker: what the driver was working on when a process died, and in which call that the layer added.
 
     <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
 
@@ -102,7 +102,7 @@ def _places(folder: str) -> list[tuple[str, str]]:
 
 
 def files(folder: str) -> Iterator[str]:
-    """Yields the path of each sentinel of an identity's folder, wherever it is."""
+    """Yields the path of each crash marker of an identity's folder, wherever it is."""
     for directory, beginning in _places(folder):
         for name in names_in(directory):
             if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
@@ -110,7 +110,7 @@ def files(folder: str) -> Iterator[str]:
 
 
 def header_template(identity: Identity, application: str, began_ns: int = 0) -> bytes:
-    """Returns the file header of a sentinel without what the layer fills in (shim/layer/crash/sentinel_file.c): the
+    """Returns the file header of a crash marker without what the layer fills in (shim/layer/crash/marker_file.c): the
     process and its program's number, and where ``began_ns`` is 0, when the run began to read what is decided."""
     head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, 0, application, salt=0, created_ns=1))
     head[120:128] = began_ns.to_bytes(8, "little")
@@ -136,7 +136,7 @@ def _state_of_mapping(fd: int) -> str:
 
 
 def is_alive(path: str) -> bool:
-    """Returns whether the process of a sentinel may be alive. Raises OSError."""
+    """Returns whether the process of a crash marker may be alive. Raises OSError."""
     fd = paths.open_in_store(path)
     try:
         header = format.read_file_header(os.read(fd, format.FILE_HEADER.size))[0]

@@ -35,10 +35,10 @@ def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
     return str(config)
 
 
-@pytest.mark.parametrize("carrier", ["cells", "off"])
-def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carrier: str) -> None:
+@pytest.mark.parametrize("mode", ["cells", "off"])
+def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, mode: str) -> None:
     """If policy is late, a program's valid data reaches the driver."""
-    config = policy_that_hangs(world, tmp_path, carrier=carrier)
+    config = policy_that_hangs(world, tmp_path, mode=mode)
     saved = tmp_path / "program.cache"
     world.demo("--count", 20, "--cache", "object", "--cache-save", saved)
     result = world.demo("--count", 20, "--cache", saved, "--feedback", PYLAYER_CONFIG=config)

@@ -1,10 +1,10 @@
 /*
- * carrier_cells.c - creates pipelines with a VkPipelineCache, in at most three steps:
+ * mode_cells.c - creates pipelines with a VkPipelineCache, in at most three steps:
  *
- * 1. If the application's cache holds data that this run did not put there, that cache is probed: the application's create
- *    info with FAIL_ON_PIPELINE_COMPILE_REQUIRED.
- * 2. If the store or this run knows the pipeline, the layer's cache is probed.
- * 3. Everything else is created in a cell. If the driver has it in a cache of its own, the cell gets it from there.
+ * 1. If the application's cache holds data that this run did not put there, that cache is probed: the application's
+ * create    info with FAIL_ON_PIPELINE_COMPILE_REQUIRED. 2. If the store or this run knows the pipeline, the layer's
+ * cache is probed. 3. Everything else is created in a cell. If the driver has it in a cache of its own, the cell gets
+ * it from there.
  */
 #include "pipelines/pipelines.h"
 
@@ -106,14 +106,14 @@ static bool compiles_nothing(const Batch *batch, uint32_t index)
            atomic_load_explicit(&batch->call->device->caches.left_nothing, memory_order_relaxed);
 }
 
-/* Creates the pipeline exactly as the application asked, in a call of its own. A suspect gets no cache, because stored
- * data was merged into the application's. */
+/* Creates the pipeline exactly as the application asked, in a call of its own. A blocked pipeline gets no cache,
+ * because stored data was merged into the application's. */
 static VkResult create_as_asked(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
     PylayerCounters *totals = &counters_of(&device->run)->totals;
-    VkPipelineCache cache = batch->elements[index].suspect ? VK_NULL_HANDLE : call->cache;
+    VkPipelineCache cache = batch->elements[index].blocked ? VK_NULL_HANDLE : call->cache;
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, cache, CREATE_AS_ASKED, &duration);
     if (may_be_the_stores_doing(batch, cache, result, call->pipelines[index]))
@@ -161,10 +161,10 @@ static bool is_beyond_probes(const Batch *batch, uint32_t index)
            !element_flags_can_change(element, batch->call, index);
 }
 
-VkResult carrier_cells_create(Batch *batch, uint32_t index)
+VkResult mode_cells_create(Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
-    bool probes = !element->suspect && !is_beyond_probes(batch, index);
+    bool probes = !element->blocked && !is_beyond_probes(batch, index);
     VkResult result;
     if (probes && probe_own(batch, index, &result))
         return result;
@@ -172,7 +172,7 @@ VkResult carrier_cells_create(Batch *batch, uint32_t index)
         return VK_SUCCESS;
     if (batch->call->probe)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
-    bool in_cell = (probes || element->suspect) &&
+    bool in_cell = (probes || element->blocked) &&
                    !call_is_off(&batch->call->device->crash.added_calls, PYLAYER_MARK_CELL, element->kind);
     return in_cell ? create_in_cell(batch, index) : create_as_asked(batch, index);
 }

@@ -1,6 +1,6 @@
-"""The files of verdicts, and what is read from the sentinels of processes that died.
+"""The files of blocks, and what is read from the crash markers of processes that died.
 
-<root>/store/<identity>/<program>-<unique>.verdict    a VRDT record with entries of ``verdicts.ENTRY``
+<root>/store/<identity>/<program>-<unique>.block    a VRDT record with entries of ``block_list.ENTRY``
 
 No process changes another's file. A writer combines all files of the program into a new one and deletes those. For each
 key the newest decision is in force, so it does not matter if two do that at once. Program 0 has what concerns every
@@ -12,8 +12,8 @@ from __future__ import annotations
 from ..common import file_kinds
 from ..common.files import remove
 from . import format
+from .block_list import ENTRY, TABLE, Block, BlockList
 from .reader import Reader
-from .verdicts import ENTRY, TABLE, Verdict, Verdicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ MAX_BYTES = 64 << 10
 MAX_FILES = 64
 #: Most listings of one read, so that it ends even while files keep being combined.
 MAX_LISTINGS = 8
-#: The program of verdicts that concern all programs.
+#: The program of blocks that concern all programs.
 EVERY_PROGRAM = 0
 
 
-def _read_file(path: str, folder: Folder, found: Verdicts) -> bool:
+def _read_file(path: str, folder: Folder, found: BlockList) -> bool:
     """Adds what a file has. Returns whether another file may replace it: this version knows all of it, or it is
     damaged. Raises OSError."""
     reader = Reader(path)
@@ -44,15 +44,15 @@ def _read_file(path: str, folder: Folder, found: Verdicts) -> bool:
                 for type, *fields in ENTRY.iter_unpack(part.data_of(record)):
                     is_known &= type <= max(TABLE)
                     if type in TABLE:
-                        found.add(Verdict(type, *fields))
+                        found.add(Block(type, *fields))
     return is_known
 
 
-def read(folder: Folder, program: int) -> Verdicts:
+def read(folder: Folder, program: int) -> BlockList:
     """Returns what is decided for one program, or for ``EVERY_PROGRAM``. What cannot be read now is left out. If
     another process combines files while they are read, neither the old ones nor the new one may be found, and the next
     listing has the new one."""
-    found = Verdicts()
+    found = BlockList()
     for _ in range(MAX_LISTINGS):
         is_gone = False
         for path in folder.files(program, (file_kinds.VERDICT,))[-MAX_FILES:]:
@@ -66,16 +66,16 @@ def read(folder: Folder, program: int) -> Verdicts:
     return found
 
 
-def read_all(folder: Folder) -> dict[int, Verdicts]:
+def read_all(folder: Folder) -> dict[int, BlockList]:
     """Returns what is decided for all programs of a folder about which something is decided."""
     return {program: read(folder, program) for program in folder.files_by_program((file_kinds.VERDICT,))}
 
 
-def write(folder: Folder, program: int, application: str, new: list[Verdict]) -> None:
+def write(folder: Folder, program: int, application: str, new: list[Block]) -> None:
     """Stores new decisions together with what was decided before, in one file. Raises OSError."""
     known = read(folder, program)
-    for verdict in new:
-        known.add(verdict)
+    for block in new:
+        known.add(block)
     kept = known.memorable()
     if kept:
         record = format.record_parts(format.VERDICTS, b"".join(one.pack() for one in kept))
@@ -86,5 +86,5 @@ def write(folder: Folder, program: int, application: str, new: list[Verdict]) ->
 
 
 def forget(folder: Folder, program: int | None = None) -> int:
-    """Deletes all verdicts about a program, or with None of a folder; returns how many files."""
+    """Deletes all blocks about a program, or with None of a folder; returns how many files."""
     return sum(remove(path) for path in folder.files(program, (file_kinds.VERDICT,)))

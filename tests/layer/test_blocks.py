@@ -16,15 +16,15 @@ from scripted_driver import ScriptedDriver
 from world import BUILD, World
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from pylayer.store import deaths, format, verdict_files
-from pylayer.store.sentinel import PROBE
-from pylayer.store.verdicts import ADDED_CALL, DAY, DECIDED, ENTRY, Verdict
+from pylayer.store import block_files, deaths, format
+from pylayer.store.block_list import ADDED_CALL, DAY, DECIDED, ENTRY, Block
+from pylayer.store.crash_marker import PROBE
 from pylayer.values import KIND_NAMES
 
 COUNT = 8
 
 
-def verdicts(world: World) -> list[Path]:
+def block_list(world: World) -> list[Path]:
     return sorted(world.store.glob("store/*/*.verdict"))
 
 
@@ -33,7 +33,7 @@ def hits(world: World) -> None:
     pipelines is stored."""
     last = world.last()
     assert (last["hits"], last["compiled"], last["plain"], last["fetched"]) == (COUNT, 0, 0, COUNT)
-    assert verdicts(world) == []
+    assert block_list(world) == []
 
 
 def without_interpreter(world: World, runs: int) -> bool:
@@ -71,7 +71,7 @@ def test_debug_variable_of_the_driver(world: World, variable: str) -> None:
     """First runs under a variable with which RADV's caches stay empty change nothing for runs without it."""
     for _ in range(3):
         world.demo("--count", COUNT, RADV_DEBUG=variable)
-    assert verdicts(world) == []
+    assert block_list(world) == []
     for _ in range(2):
         world.demo("--count", COUNT)
     hits(world)
@@ -90,7 +90,7 @@ def test_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
     assert without_interpreter(world, 3)
     age(world, 15 * DAY)
     scripted.demo("--count", COUNT)
-    assert world.last()["compiled"] == COUNT and verdicts(world) == []
+    assert world.last()["compiled"] == COUNT and block_list(world) == []
     scripted.demo("--count", COUNT)
     hits(world)
 
@@ -116,7 +116,7 @@ def age(world: World, seconds: int) -> None:
         made = struct.unpack_from("=Q", decision, at)[0]
         struct.pack_into("=Q", decision, at, made and made - seconds)
         path.write_bytes(xxh3_128_digest(bytes(decision)) + decision)
-    for path in verdicts(world):
+    for path in block_list(world):
         data = bytearray(path.read_bytes())
         salt = struct.unpack_from("<Q", data, 240)[0]
         for at in range(320, 320 + struct.unpack_from("<Q", data, 264)[0], ENTRY.size):
@@ -168,9 +168,9 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
         assert "pylayer: " not in pylayer("run", "--", *demo).stderr
     assert pylayer("run", "--", *demo, script="pipeline=crash?hit@3").returncode != 0
     told = pylayer("run", "--", *demo).stderr
-    assert "pipelines: 1 stored record is set aside, because the program died while the driver handled it" in told
+    assert "pipelines: 1 stored record is blocked, because the program died while the driver handled it" in told
     assert "pipelines: 1 stored record is used again" in told
-    assert "stored record is set aside" in pylayer("stats").stdout
+    assert "stored record is blocked" in pylayer("stats").stdout
     assert "pylayer: " not in pylayer("run", "--", *demo).stderr
 
 
@@ -212,11 +212,11 @@ def test_verdict_of_another_process(scripted: ScriptedDriver, whose: str) -> Non
     for _ in range(3):
         scripted.demo("--count", COUNT)
     hits(world)
-    program = int(world.stored_files()[0].name[:16], 16) if whose == "its own" else verdict_files.EVERY_PROGRAM
+    program = int(world.stored_files()[0].name[:16], 16) if whose == "its own" else block_files.EVERY_PROGRAM
     now = time.time_ns()
     about = {"runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
-    new = [Verdict(type=ADDED_CALL, kind=kind, subject=PROBE, **about) for kind in range(len(KIND_NAMES))]
-    verdict_files.write(world.folder(), program, "pipelines", new)
+    new = [Block(type=ADDED_CALL, kind=kind, subject=PROBE, **about) for kind in range(len(KIND_NAMES))]
+    block_files.write(world.folder(), program, "pipelines", new)
     decisions = []
     for _ in range(3):
         scripted.demo("--count", COUNT)
@@ -233,7 +233,7 @@ def test_merge_that_did_nothing(scripted: ScriptedDriver) -> None:
     back, and the run after it needs no interpreter."""
     for script in ("", "", "merge=ignore@1", ""):
         scripted.demo("--count", COUNT, script=script)
-    assert (scripted.world.last()["hits"], verdicts(scripted.world)) == (COUNT, [])
+    assert (scripted.world.last()["hits"], block_list(scripted.world)) == (COUNT, [])
     for _ in range(3):
         scripted.demo("--count", COUNT)
     assert without_interpreter(scripted.world, 3)
@@ -246,7 +246,7 @@ def test_device_that_is_refused_once(scripted: ScriptedDriver, earlier: int, res
     that run. Each later one is as if it had not failed."""
     for script in ("",) * earlier + (f"create-device=error:{result}@1",):
         scripted.demo("--count", COUNT, script=script)
-    assert scripted.world.runs()[-1]["carrier"] == "off"
+    assert scripted.world.runs()[-1]["mode"] == "off"
     for _ in range(4):
         scripted.demo("--count", COUNT)
     hits(scripted.world)

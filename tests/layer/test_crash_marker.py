@@ -1,4 +1,4 @@
-"""The crash sentinel. Stored data that crashes the driver ends one process and is then set aside. A crash with another
+"""The crash marker. Stored data that crashes the driver ends one process and is then blocked. A crash with another
 cause sets nothing aside. RADV crashes when it creates poisoned pipelines; the scripted driver crashes where a test
 tells it to."""
 
@@ -20,21 +20,21 @@ from poison import poison_records
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
-from pylayer.store import sentinel, verdict_files
-from pylayer.store.deaths import review
-from pylayer.store.format import number_of
-from pylayer.store.reader import Reader
-from pylayer.store.verdict_files import read_all
-from pylayer.store.verdicts import (
+from pylayer.store import block_files, crash_marker
+from pylayer.store.block_files import read_all
+from pylayer.store.block_list import (
+    BLOCKED,
     DAY,
     DECIDED,
     OFTEN_KILLED,
     PIPELINE,
     RECORD,
-    SUSPECTED,
-    Verdict,
+    Block,
     pipeline_number,
 )
+from pylayer.store.deaths import review
+from pylayer.store.format import number_of
+from pylayer.store.reader import Reader
 
 COUNT = 24
 
@@ -73,15 +73,15 @@ def dies(world: World, *arguments: str | float | Path, with_signal: int = signal
     return result
 
 
-def suspects(world: World) -> list[Verdict]:
-    """Returns what is set aside for any program."""
-    return [one for known in read_all(world.folder()).values() for one in known.in_force(*SUSPECTED)]
+def blocked(world: World) -> list[Block]:
+    """Returns what is blocked for any program."""
+    return [one for known in read_all(world.folder()).values() for one in known.in_force(*BLOCKED)]
 
 
-def reviewed(world: World) -> list[Verdict]:
-    """Returns what is set aside after a review, which adds what the last process died of."""
+def reviewed(world: World) -> list[Block]:
+    """Returns what is blocked after a review, which adds what the last process died of."""
     review(world.folder())
-    return suspects(world)
+    return blocked(world)
 
 
 # ---- stored data that crashes ---------------------------------------------------------------------
@@ -94,21 +94,21 @@ def test_poisoned_record_crashes_once(world: World, number: int) -> None:
     warm(world)
     poison(world, number)
     dies(world)
-    assert "set aside" in again(world).stderr
+    assert "blocked" in again(world).stderr
     assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
 def test_suspects_are_not_exported(world: World) -> None:
-    """An export leaves out suspected records, also before a start has reviewed the crash, and says so."""
+    """An export leaves out blocked records, also before a start has reviewed the crash, and says so."""
     warm(world)
     poison(world, 3)
     dies(world)
     for elsewhere in ("unreviewed", "reviewed"):
         text = world.pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines").stdout
         assert f"Exported: {COUNT - 1} pipelines" in text
-        assert "\n  without 1 record set aside after a crash (pylayer ls)\n" in text
+        assert "\n  without 1 record blocked after a crash (pylayer ls)\n" in text
         world.pylayer("import", f"{elsewhere}.pylayer", PYLAYER_STORE=elsewhere)
         again(world, PYLAYER_STORE=elsewhere)
         reviewed(world)
@@ -129,7 +129,7 @@ def test_several_processes_die_at_once(world: World) -> None:
 
 def test_death_that_was_not_known_of(world: World) -> None:
     """A process that read the store before the first death over a record was judged could not know of it. Its own death
-    there is not the second one, after which the record would stay set aside."""
+    there is not the second one, after which the record would stay blocked."""
     world.environment["XDG_RUNTIME_DIR"] = str(world.directory)
     again(world, "--no-destroy")  # keeps a plan for this environment, too: the next process needs no policy
     # After the folder the layer reads the runtime directory. A process that is stopped there learns nothing more.
@@ -183,21 +183,21 @@ def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) 
 
 
 def test_data_of_a_program_that_is_only_observed(scripted: ScriptedDriver) -> None:
-    """With the observe carrier, too, cache data that crashed the driver is refused in the next run."""
+    """With the observe mode, too, cache data that crashed the driver is refused in the next run."""
     world = scripted.world
     file = world.directory / "program.cache"
-    scripted.settings(carrier="observe")
+    scripted.settings(mode="observe")
     world.demo("--count", COUNT, "--cache", file, "--cache-save", file)
     dies(world, "--cache", file, PYLAYER_TEST_DRIVER="pipeline=crash?hit@3")
     result = world.demo("--count", COUNT, "--cache", file)
-    assert result["created"] == COUNT and world.runs()[-1]["refused"] == {"suspect": 1}
+    assert result["created"] == COUNT and world.runs()[-1]["refused"] == {"blocked": 1}
 
 
 # ---- calls that the layer adds ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("carrier", "script", "call"),
+    ("mode", "script", "call"),
     [
         ("binaries", "get-key=crash?!global@3", "vkGetPipelineKeyKHR"),
         ("binaries", "internal-cache=no;create-binaries=crash?from-pipeline@3", "vkCreatePipelineBinariesKHR"),
@@ -209,21 +209,21 @@ def test_data_of_a_program_that_is_only_observed(scripted: ScriptedDriver) -> No
         ("cells", "merge=crash@3", "vkMergePipelineCaches of a compiled pipeline"),
     ],
 )
-def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: str, script: str, call: str) -> None:
-    """The sentinel names the call, and the pipeline that it was for. No stored data is suspected. After one death, or
+def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, mode: str, script: str, call: str) -> None:
+    """The crash marker names the call, and the pipeline that it was for. No stored data is blocked. After one death, or
     two if kills are likely to hit that call, later runs do not make it for this kind of pipeline. The first of them
     says so, and the program works."""
     world = scripted.world
-    scripted.settings(carrier=carrier)
+    scripted.settings(mode=mode)
     dies(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
-    (death,) = sentinel.deaths(world.folder())
+    (death,) = crash_marker.deaths(world.folder())
     (mark,) = death.marks
-    assert call in sentinel.ADDED[mark.call] and mark.kind == 0
+    assert call in crash_marker.ADDED[mark.call] and mark.kind == 0
     assert mark.ids[0]
     if mark.call in OFTEN_KILLED:
         dies(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
     first = again(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script, PYLAYER_LOG="warn")
-    assert f"{sentinel.ADDED[mark.call]} is not called for " in first.stderr
+    assert f"{crash_marker.ADDED[mark.call]} is not called for " in first.stderr
     again(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
     assert not reviewed(world)
 
@@ -232,7 +232,7 @@ def test_crash_in_a_key_of_another_kind(scripted: ScriptedDriver) -> None:
     """After a death in vkGetPipelineKeyKHR it is called for no kind of pipeline: a driver that crashes there would do
     so once for each kind."""
     world, arguments = scripted.world, ("--api", "1.3")
-    scripted.settings(carrier="binaries")
+    scripted.settings(mode="binaries")
     crash = {"PYLAYER_TEST_DRIVER": "get-key=crash?!global@3"}
     dies(world, "--compute", *arguments, **crash)
     first = again(world, *arguments, PYLAYER_LOG="warn", **crash)
@@ -240,7 +240,7 @@ def test_crash_in_a_key_of_another_kind(scripted: ScriptedDriver) -> None:
     again(world, "--compute", *arguments, **crash)
 
 
-@pytest.mark.parametrize("warm", [False, True], ids=["policy's sentinel", "the layer's"])
+@pytest.mark.parametrize("warm", [False, True], ids=["policy's crash marker", "the layer's"])
 @pytest.mark.parametrize("variable", ["RADV_DEBUG", "MESA_SHADER_CACHE_DIR"])
 def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: bool, variable: str) -> None:
     """A program dies in a call that the layer adds. If a variable changed what the driver gave it, only that program
@@ -274,8 +274,8 @@ def test_deaths_in_a_probe(scripted: ScriptedDriver) -> None:
     recipe = "device control modules\nfirst: compute - : P0 shader=comp0\nagain: compute - : P1 shader=comp0\n"
     for _ in range(2):
         assert scripted.recipe(recipe, script=script, check=False).returncode == -signal.SIGSEGV
-        (death,) = sentinel.deaths(world.folder())
-        assert "FAIL_ON_PIPELINE_COMPILE_REQUIRED" in sentinel.ADDED[death.marks[0].call]
+        (death,) = crash_marker.deaths(world.folder())
+        assert "FAIL_ON_PIPELINE_COMPILE_REQUIRED" in crash_marker.ADDED[death.marks[0].call]
         for path in world.stored_files(".journal", ".closed"):
             path.unlink()
     for _ in range(2):
@@ -287,15 +287,15 @@ def test_deaths_in_a_probe(scripted: ScriptedDriver) -> None:
 
 
 def test_nobody_waits_for_the_dead(world: World) -> None:
-    """A crashed process that its parent has not waited for counts as dead: what it crashed on is set aside, and its
-    sentinel file is removed."""
+    """A crashed process that its parent has not waited for counts as dead: what it crashed on is blocked, and its
+    crash marker file is removed."""
     warm(world)
     poison(world, 7)
     dead = subprocess.Popen(
         [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)], env=world.environment, stderr=subprocess.DEVNULL
     )
     os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
-    assert "set aside" in again(world).stderr
+    assert "blocked" in again(world).stderr
     assert dead.wait() == -signal.SIGSEGV
     assert not world.live_files()
 
@@ -365,14 +365,14 @@ def test_suspected_twice(scripted: ScriptedDriver) -> None:
 
 
 def test_suspects_of_two_types(world: World) -> None:
-    """Records and pipelines that are set aside are told apart where the layer itself reads them from the store."""
+    """Records and pipelines that are blocked are told apart where the layer itself reads them from the store."""
     warm(world)
     (path,) = world.stored_files(".closed")
     found = [one for part in Reader(str(path)).parts([]) for one in part.records if one.is_pipeline]
     again(world, "--no-destroy")  # with a kept plan the next run reads the store itself
     now = time.time_ns()
     new = [
-        Verdict(
+        Block(
             type=PIPELINE if number % 2 else RECORD,
             subject=one.fingerprint if number % 2 else number_of(one.digest),
             kind=0, runs=1, flags=DECIDED, decided_ns=now, until_s=now // 10**9 + DAY, found_ns=now,
@@ -380,7 +380,7 @@ def test_suspects_of_two_types(world: World) -> None:
         for number, one in enumerate(found[:16])
     ]  # fmt: skip
     program = int(path.name.partition("-")[0], 16)
-    verdict_files.write(world.folder(), program, "pipelines", new)
+    block_files.write(world.folder(), program, "pipelines", new)
     again(world)
     counters = world.last()
     assert (counters["compiled"], counters["hits"], counters["fetched"]) == (16, COUNT - 16, COUNT - 16)
@@ -390,7 +390,7 @@ def test_suspect_without_a_fingerprint(scripted: ScriptedDriver) -> None:
     """A pipeline linked from a library that was created from binaries has no fingerprint. If a process dies when it
     creates one with stored data, later runs create those of its kind without, until one compiled to the same bytes.
     After a second death they do so for 14 days."""
-    scripted.settings(carrier="cells")
+    scripted.settings(mode="cells")
     recipe = """device control binaries libraries modules
 library: graphics - : P0 vert=vert0 frag=frag0 part=input,vertex,fragment,output flags=library,capture
 binaries: binaries B0 pipeline=P0
@@ -406,17 +406,17 @@ link: graphics - : P2 link=P1
         if expected == 0:
             assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (0, 1)
     (known,) = read_all(scripted.world.folder()).values()
-    assert [(one.type, one.subject) for one in known.in_force(*SUSPECTED)] == [(PIPELINE, pipeline_number(0, 3))]
+    assert [(one.type, one.subject) for one in known.in_force(*BLOCKED)] == [(PIPELINE, pipeline_number(0, 3))]
 
 
-def test_damaged_sentinel(world: World) -> None:
-    """A damaged sentinel file is deleted, and nothing is suspected."""
+def test_damaged_marker(world: World) -> None:
+    """A damaged crash marker file is deleted, and nothing is blocked."""
     warm(world)
     poison(world, 3)
     dies(world)
     (path,) = world.live_files()
     good = path.read_bytes()
-    for damaged in (b"", good[:100], good[: sentinel.RUN_OFFSET - 1], bytes(8192), b"\xff" * 8192):
+    for damaged in (b"", good[:100], good[: crash_marker.RUN_OFFSET - 1], bytes(8192), b"\xff" * 8192):
         path.write_bytes(damaged)
         dies(world)
         (left,) = world.live_files()
