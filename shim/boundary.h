@@ -250,8 +250,8 @@ typedef struct PylayerState {
     uint8_t kind;       /* StateKind (shim/layer/state/object.h) */
     uint8_t unrecorded; /* PylayerUnrecorded, of a pipeline; there is no data then */
     uint32_t structure; /* VkStructureType */
-    /* Of a pipeline that the program created, as PylayerCell has it. Of a shader module: the digest of its identifier.
-     * 0: neither. */
+    /* Of a pipeline that the program created, as PylayerCell has it. Of a shader module: the digest of its identifier. 0:
+     * neither. */
     uint64_t fingerprint;
     uint64_t wait_ns; /* how long its creation took */
 } PylayerState;
@@ -302,10 +302,10 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache or binaries that contain stored data */
     PYLAYER_MARK_COMPILE = 6,     /* the same, but the driver may compile, which can take seconds */
 
-    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that
-     * kind of pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE,
-     * CELL or CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into the
-     * application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
+    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
+     * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
+     * CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into
+     * the application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
     PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
     PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
     PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */

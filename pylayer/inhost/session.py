@@ -122,7 +122,9 @@ class DeviceSession(Device):
         if self.learning.known.in_force(RECORD, PIPELINE):
             return None
         merged = self.commands.join_cells(self.serial, [data for _, data in cells])
-        return chunk.data_of([record for record, _ in cells], merged) if merged else None
+        if merged is None or not chunk.is_worth(len(merged), [len(data) for _, data in cells]):
+            return None
+        return chunk.data_of([record for record, _ in cells], merged)
 
     @property
     def wants_maintenance(self) -> bool:

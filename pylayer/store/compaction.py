@@ -245,17 +245,19 @@ class Compaction:
         for wanted in self.folder.content:
             group: list[Record] = []
             size = 0
-            flags: int | None = None
+            kind: tuple[int, bool] | None = None
             for planned in self._plan.values():
                 if planned.magic != wanted:
                     continue
-                before, flags = flags, None  # those of a cell that can be joined
+                before, kind = kind, None  # that of a cell that can be joined
+                large = planned.size > chunk.LARGE_BYTES
                 if self._join is not None and wanted == format.CELL:
                     fingerprint, number = planned.cells[0]
                     if fingerprint and number not in in_chunks:  # in a chunk, too, it was not found there
-                        flags = planned.flags
-                joins = flags is not None and flags == before
-                if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > chunk.MAX_BYTES):
+                        kind = planned.flags, large
+                joins = kind is not None and kind == before
+                most = chunk.MAX_LARGE_BYTES if large else chunk.MAX_BYTES
+                if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > most):
                     yield group
                     group, size = [], 0
                 group.append(planned)

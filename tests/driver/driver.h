@@ -48,31 +48,36 @@
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
  *          wait:COUNTER       until that counter of counts.c has grown
- * until:COUNTER      until that counter is not 0; until:waits: until another call does wait; until:COUNTER:N: until
- * it is N          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline          ignore
- * returns VK_SUCCESS without using the initial data (create-cache), without merging
- * (merge), or without adding the pipeline to the cache (pipeline)          move               for merge: the sources
- * are empty afterwards          for get-data:  empty (no bytes at all), grow (the cache has more when it is read than
- * when asked its size),                        incomplete (always VK_INCOMPLETE, and one entry is missing), tight
- * (VK_INCOMPLETE, and one                        entry is missing, unless the buffer is larger than the size it
- * reported), overstate (reports                        64 bytes more than the buffer has room for), shrink (writes less
- * than the size it reported),                        header:short, version, vendor, device, uuid, length, zero or count
- * (the part that is wrong;                        count: the driver's own count of entries is 0),
- * garbage (the header, and no entry that the driver could read), stub (only the header)          for create-binaries:
- * missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one binary less than there are),
- * partial:N (the Nth is VK_NULL_HANDLE, and VK_ERROR_OUT_OF_HOST_MEMORY)          for binary-data:  grow, garbage;  for
- * get-key:  zero, long (a keySize beyond its limit)          for join:  late (the thread that completes the operation
- * waits until its result was asked for twice) CONDITION  All must hold. !CONDITION is the opposite.          data
- * there are initial data, or a buffer          stale              data of another build, ABI or device than the
- * driver's;  guilty  marked as guilty          damaged            not as the driver returned it;  has:HEX  contains
- * these bytes                             (for create-cache: the initial data; for pipeline and create-binaries: what
- * is used)          for pipeline:      hit (found in the cache of the call), compile, probe (not found, and must
- * not be compiled), from-binaries, capture, compute, graphics,                             may-not-compile (it has
- * FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline                             in four, the same ones in
- * every process)          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:
- * global          for create-device:  cache-control, binaries (enabled on the device), unanswered (a structure in the
- * chain is                             none that the driver writes features to) WHEN     N: the Nth time that the
- * conditions hold in this process; N+: from then on; /M: every Mth time
+ *          until:COUNTER      until that counter is not 0; until:waits: until another call does wait; until:COUNTER:N: until
+ *                             it is N
+ *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
+ *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
+ *                             (merge), or without adding the pipeline to the cache (pipeline)
+ *          move               for merge: the sources are empty afterwards
+ *          for get-data:  empty (no bytes at all), grow (the cache has more when it is read than when asked its size),
+ *                        incomplete (always VK_INCOMPLETE, and one entry is missing), tight (VK_INCOMPLETE, and one
+ *                        entry is missing, unless the buffer is larger than the size it reported), overstate (reports
+ *                        64 bytes more than the buffer has room for), shrink (writes less than the size it reported),
+ *                        header:short, version, vendor, device, uuid, length, zero or count (the part that is wrong;
+ *                        count: the driver's own count of entries is 0),
+ *                        garbage (the header, and no entry that the driver could read), stub (only the header)
+ *          for create-binaries:  missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one binary less than there are),
+ *                        partial:N (the Nth is VK_NULL_HANDLE, and VK_ERROR_OUT_OF_HOST_MEMORY)
+ *          for binary-data:  grow, garbage;  for get-key:  zero, long (a keySize beyond its limit)
+ *          for join:  late (the thread that completes the operation waits until its result was asked for twice)
+ * CONDITION  All must hold. !CONDITION is the opposite.
+ *          data               there are initial data, or a buffer
+ *          stale              data of another build, ABI or device than the driver's;  guilty  marked as guilty
+ *          damaged            not as the driver returned it;  has:HEX  contains these bytes
+ *                             (for create-cache: the initial data; for pipeline and create-binaries: what is used)
+ *          for pipeline:      hit (found in the cache of the call), compile, probe (not found, and must
+ *                             not be compiled), from-binaries, capture, compute, graphics,
+ *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
+ *                             in four, the same ones in every process)
+ *          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:  global
+ *          for create-device:  cache-control, binaries (enabled on the device), unanswered (a structure in the chain is
+ *                             none that the driver writes features to)
+ * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; /M: every Mth time
  *
  * PYLAYER_TEST_DRIVER_WITNESS names a file that records what the driver returned, for all processes that get its name.
  * A line VIOLATION says that initial data or binaries were used that the driver did not return under the same identity,

@@ -52,6 +52,32 @@ def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
     assert joined == [[11, 12, 13, 14, 15]]
 
 
+def test_large_cells_are_joined(folder: Folder) -> None:
+    """Large cells are joined with large ones, up to the bytes that a compaction may hold."""
+    joined: list[list[int]] = []
+
+    def join(cells: list[tuple[Record, bytes]]) -> bytes:
+        joined.append([record.fingerprint for record, _ in cells])
+        return chunk.data_of([record for record, _ in cells], b"merged")
+
+    writer = journal.Journal(folder, 7)
+    for number, size in enumerate([4000] * 5 + [1 << 20] * 40, 1):
+        writer.append(format.record_parts(format.CELL, bytes([number]) * size, fingerprint=number))
+    writer.close()
+    run(compaction.Compaction(folder, 7, join=join))
+    assert joined == [list(range(1, 6)), list(range(6, 38)), list(range(38, 46))]
+
+
+@pytest.mark.parametrize(
+    ("merged", "cells", "worth"),
+    [(500_000, [4000] * 5, True), (1_300_000, [1_250_000] * 20, True), (4_000_000, [200_000] * 20, False)],
+    ids=["small", "large, and most of it is shared", "large, and nothing is shared"],
+)
+def test_chunks_that_are_worth_it(merged: int, cells: list[int], worth: bool) -> None:
+    """A chunk is about as large as its largest cell, or small."""
+    assert chunk.is_worth(merged, cells) is worth
+
+
 def test_more_files_than_descriptors(folder: Folder) -> None:
     """A compaction in a program's process uses few file descriptors, however many journals there are."""
     for number in range(200):

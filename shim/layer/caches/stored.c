@@ -53,8 +53,7 @@ static void give_record(Caches *caches, const StoredRecord *record)
     const RecordHeader *header = &record->header;
     unsigned known = record_is_recent(header) ? SEEN_TOLD : 0;
     atomic_store(&caches->crash->holds_stored, true);
-    /* The driver may have the same data under another fingerprint, or from a source that a compaction did not delete.
-     * */
+    /* The driver may have the same data under another fingerprint, or from a source that a compaction did not delete. */
     bool twice = cells_given(caches, header->digest);
     bool taken = twice || cells_merge_record(caches, NULL, record);
     for (size_t i = 0; i < record->cell_count; i++)

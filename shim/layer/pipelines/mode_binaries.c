@@ -12,9 +12,9 @@
 /*
  * Driver faults because of which some pipelines are created with cells instead of binaries.
  *
- * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some graphics pipelines with several views, and
- * in vkCreatePipelineBinariesKHR on some libraries. The layer does not know the views of a render pass, nor those of
- * linked libraries, and with that driver cells are faster than binaries, too.
+ * NVIDIA's driver (580.159.04, H200) crashes in vkGetPipelineKeyKHR on some graphics pipelines with several views, and in
+ * vkCreatePipelineBinariesKHR on some libraries. The layer does not know the views of a render pass, nor those of linked
+ * libraries, and with that driver cells are faster than binaries, too.
  *
  * All others were seen with RADV 25.0.7:
  * - vkGetPipelineKeyKHR crashes on fast-linked pipelines. After Mesa's 044e7f60 all of them have one key.
@@ -121,8 +121,8 @@ static VkResult create_from_index(Batch *batch, uint32_t index, const VkPipeline
             return result;
         if (result == VK_SUCCESS && batch->call->pipelines[index] != VK_NULL_HANDLE) {
             atomic_store_explicit(failures, 0, memory_order_relaxed);
-            /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a
-             * hit in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
+            /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit
+             * in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
             element_fill_feedback(element, duration);
             count(&counters_of(&device->run)->totals.binary_hits, 1);
             batch_note_hit(batch, index, duration);

@@ -2,9 +2,9 @@
  * mode_cells.c - creates pipelines with a VkPipelineCache, in at most three steps:
  *
  * 1. If the application's cache holds data that this run did not put there, that cache is probed: the application's
- * create    info with FAIL_ON_PIPELINE_COMPILE_REQUIRED. 2. If the store or this run knows the pipeline, the layer's
- * cache is probed. 3. Everything else is created in a cell. If the driver has it in a cache of its own, the cell gets
- * it from there.
+ *    create info with FAIL_ON_PIPELINE_COMPILE_REQUIRED.
+ * 2. If the store or this run knows the pipeline, the layer's cache is probed.
+ * 3. Everything else is created in a cell. If the driver has it in a cache of its own, the cell gets it from there.
  */
 #include "pipelines/pipelines.h"
 

@@ -53,8 +53,8 @@ typedef struct Element {
     bool from_binaries;   /* the application passes binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
     bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
-    /* A bit that tells apart pipelines without shaders of their own: libraries of vertex input, of outputs, of both,
-     * and fast-linked pipelines. 0: it has shaders. */
+    /* A bit that tells apart pipelines without shaders of their own: libraries of vertex input, of outputs, of both, and
+     * fast-linked pipelines. 0: it has shaders. */
     uint32_t codeless;
     bool blocked; /* a process died while creating it: no stored data is used */
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
@@ -91,8 +91,8 @@ uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum Pylayer
 /* How the driver's create info differs from the application's. */
 typedef struct Change {
     uint64_t set, clear; /* flags */
-    /* The element is created apart from its call, and derives from nothing: its parent may be in the call, or was found
-     * in a cache, of which a driver can use nothing. */
+    /* The element is created apart from its call, and derives from nothing: its parent may be in the call, or was found in
+     * a cache, of which a driver can use nothing. */
     bool alone;
     bool feedback;                           /* chained if the device supports it */
     const VkPipelineBinaryInfoKHR *binaries; /* chained, or replacing the application's own */
