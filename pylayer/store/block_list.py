@@ -282,8 +282,8 @@ class BlockList:
     def block(
         self, type: int, kind: int = 0, subject: int = 0, began_ns: int = 0, found_ns: int = 0, flags: int = 0
     ) -> None:
-        """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run is no new
-        evidence, because it could not know of the decision."""
+        """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run is not
+        new evidence, because it could not know of the decision."""
         rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
         state = known.state(now) if known is not None else ""
         known = known if state else None

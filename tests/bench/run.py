@@ -77,7 +77,7 @@ class Bench:
             copy(self.world.store, self.directory / form)
 
     def use_store(self, form: str) -> None:
-        """One of the kept ones: a program that is idle compactions its store, so each round begins with a copy."""
+        """Copies one of the kept stores: an idle program compacts its store, so each round begins with a copy."""
         copy(self.directory / form, self.world.store)
 
     def cold(self, rounds: int) -> Iterator[None]:

@@ -125,8 +125,8 @@ def test_killed_while_compacting(journals: World, moment: str) -> None:
 @pytest.mark.parametrize("claim_is_lost", [False, True])
 @pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
 def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
-    """A process that ends while another one compactions does not compact. If the first one's claim was lost, both do
-    the same work. Nothing is lost either way."""
+    """A process that ends while another one compacts does not compact. If the first one's claim was lost, both do the
+    same work. Nothing is lost either way."""
     before = content_of(journals)
     for _ in range(50):
         environment = journals.environment_with(FailingDisk(journals, moment).environment)
