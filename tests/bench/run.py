@@ -70,7 +70,7 @@ class Bench:
         self.disk.mkdir()
 
     def keep_stores(self, count: int) -> None:
-        """The store of so many pipelines, aside: as a program leaves it that is killed, and one that ends."""
+        """Keeps two stores of so many pipelines: as a killed program leaves it, and as one that ends does."""
         for form, ending in FORMS.items():
             self.fresh_store()
             self.world.demo("--count", count, *ending)

@@ -100,7 +100,7 @@ class Store:
         return self.file(".attest", program, b"".join(parts))
 
     def blocked(self, program: tuple[str, str], *digests: bytes) -> Path:
-        """Sets records aside for a program."""
+        """Blocks records for a program."""
         return self.file(".verdict", program, *(verdict(subject=number_of(digest)) for digest in digests))
 
     def pack(self) -> None:

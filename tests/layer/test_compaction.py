@@ -30,7 +30,7 @@ DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a store with 40 pipelines in more closed journals than a program leaves unfolded at exit."""
+    """Returns a store with 40 pipelines in more closed journals than a program leaves uncompacted at exit."""
     world = World(tmp_path_factory.mktemp("filled"))
     world.demo("--count", 40, "--no-destroy")  # so that its cells stay in a journal
     split_journals(world, EXIT_JOURNALS + 1)

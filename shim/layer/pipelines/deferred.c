@@ -199,7 +199,7 @@ static VkResult answer_finished(const PipelineCall *call)
     return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
-/* Returns false if not all pipelines were found. Then there is none. */
+/* Returns false, and leaves none created, if not all pipelines were found. */
 static bool all_are_found(DeferredOperation *operation)
 {
     PipelineCall probe = operation->call;

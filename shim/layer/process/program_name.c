@@ -150,7 +150,7 @@ static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments 
 
 /* ---- all programs ------------------------------------------------------------------------------ */
 
-/* Writes the name of a program that is none of Windows'. */
+/* Writes the name of a program that is not a Windows program. */
 static void name_other(char out[NAME_ROOM], const char *executable, Arguments *arguments)
 {
     snprintf(out, NAME_ROOM, "%s", executable);
