@@ -276,7 +276,7 @@ class DeviceState(Value):
     """The outcome of a plan. ``mode`` is the one in force.
 
     ``reads_store``: the layer has read the device's folder of the store, with ``stored_cells`` pipelines, and watches
-    for crashes. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the verdict
+    for crashes. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the block
     by which the layer is off, or 0. ``records_state``: what the program creates is recorded. ``run_name``: of the run
     that the layer has begun to record; empty if it has not.
     """

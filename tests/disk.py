@@ -169,5 +169,5 @@ def split_journals(world: World, count: int) -> None:
 
 
 def compact_everything(root: Path, **options: object) -> subprocess.Popen[bytes]:
-    """Starts a process that compactions the whole store, as `pylayer trim` does."""
+    """Starts a process that compacts the whole store, as `pylayer trim` does."""
     return subprocess.Popen([sys.executable, "-I", "-c", FOLD_EVERYTHING, str(root)], **options)  # type: ignore[call-overload,no-any-return]

@@ -1,6 +1,6 @@
 /*
- * pipeline_binary.h - VK_KHR_pipeline_binary and what it needs of VK_KHR_maintenance5, for headers that are older. Apart
- * from shim/layer/vulkan/vk_compat.h, so that a wrong value there meets a right one here.
+ * pipeline_binary.h - VK_KHR_pipeline_binary and what it needs of VK_KHR_maintenance5, for headers that are older.
+ * Apart from shim/layer/vulkan/vk_compat.h, so that a wrong value there meets a right one here.
  */
 #ifndef TEST_PIPELINE_BINARY_H
 #define TEST_PIPELINE_BINARY_H

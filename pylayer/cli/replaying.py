@@ -1,8 +1,9 @@
-"""Creates pipelines under the layer in processes of their own, and gives what it stored to a program. ``prewarm`` does
-it with fossilize-replay, ``rebuild`` with pylayer's own replayer (shim/replay), of which this module has the other end.
+"""Creates pipelines under the layer in processes of their own, and imports what the layer stored there for a program.
+``prewarm`` does it with fossilize-replay, ``rebuild`` with pylayer's own replayer (shim/replay), which this module
+drives.
 
-A replayer works for a slice of time. Then it ends, what it stored is imported, and another one begins: so a kill loses
-one slice, and memory that a driver does not give back is bounded.
+A replayer works for a slice of time. Then it ends, its store is imported, and another one begins. So a kill loses one
+slice only, and memory that a driver does not free is bounded.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
 
 REPLAYER = "pylayer-replay"
 SLICE_SECONDS = 20.0
-#: How often a replayer that answers nothing is looked at.
+#: How often the command checks a replayer that does not answer.
 LOOK_SECONDS = 0.25
-#: A line of an answer is shorter.
+#: The longest line of an answer, in bytes.
 MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
-#: The objects of an instance and a device that enable nothing: create infos that have their types alone.
+#: The objects of an instance and a device that enable nothing: create infos with sType and nothing else.
 PLAIN_ROOTS = [
     HEADER.pack(MAGIC, VERSION, kind, 0, size, 0, 0, 0, 0, 0) + structure.to_bytes(4, "little").ljust(size, b"\0")
     for kind, structure, size in zip(ROOTS, (1, 3), (64, 72), strict=True)
@@ -55,10 +56,11 @@ PLAIN_ROOTS = [
 KEEP, CREATE, LOOK_UP, LOAD_CACHE = range(4)
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
-#: Noted of a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
+#: Noted for a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
 NOTHING_OF_ITS_OWN = "it has no data of its own"
-#: Noted of a pipeline that may be stored: its fingerprint is made of VK_EXT_shader_module_identifier. A driver that
-#: computes these in another way gives it another one, which is not known until the program runs.
+#: Noted for a pipeline that may be stored under another fingerprint, because its fingerprint is made of shader
+#: identifiers (VK_EXT_shader_module_identifier), and this driver computes other ones. Which ones, only the program's
+#: next run shows.
 RENAMED = "it may be stored, since this driver has other shader identifiers"
 OTHER_NAME = "its data was stored under another fingerprint"
 NOT_ENDED = "the process crashed or hung when it destroyed the device"
@@ -67,13 +69,13 @@ NOT_STORED = "the policy, the driver or the disk keeps the layer from storing it
 OF_THE_MOMENT = ("-1", "-2", "-4")
 
 
-# ---- the room: a store of its own ----------------------------------------------------------------------
+# ---- a room: a directory with stores for replayers -----------------------------------------------------
 
 
 @contextlib.contextmanager
 def room(store: Store, undone: str) -> Iterator[str]:
-    """Yields a directory for the stores of replayers. Raises Failure if the layer is
-    kept out, or if the store cannot be used; ``undone`` says what was not done then."""
+    """Yields a directory for the stores of replayers. Raises Failure if DISABLE_PYLAYER is set, or if the store cannot
+    be used; ``undone`` tells the user what was not done then."""
     if DISABLE in os.environ:
         raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
     try:
@@ -85,8 +87,8 @@ def room(store: Store, undone: str) -> Iterator[str]:
 
 def scratch_environment(root: str, identified: bool) -> dict[str, str]:
     """Returns the environment of a program that runs under the layer with the store ``root`` and no other.
-    ``identified``: the program that gets the pipelines knows shaders by VK_EXT_shader_module_identifier. Replayers may
-    enable it for a program that does not."""
+    ``identified``: the program that gets the pipelines uses VK_EXT_shader_module_identifier. Replayers may enable that
+    even if it does not, and its fingerprints must not depend on it then."""
     own = {"PYLAYER_STORE": root, "PYLAYER_SYSTEM_STORE": os.path.join(root, "none")}
     if not identified:
         own["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
@@ -102,9 +104,9 @@ def partitions_of(root: str) -> list[Partition]:
 def give(
     replayed: str, store: Store, recipient: tuple[int, str] | None, rebuilt: bool = False
 ) -> tuple[list[Import], set[int]]:
-    """Gives all pipelines in the store at ``replayed`` to a program of ``store``, or without ``recipient`` to the
-    programs that have them there. Returns an import for each identity, and the fingerprints of what was there. Raises
-    OSError."""
+    """Imports all pipelines of the store at ``replayed`` into ``store``: for the program ``recipient``, or without one
+    for the programs that have them there. Returns an import for each identity, and the fingerprints of all pipelines
+    there. Raises OSError."""
     imports: list[Import] = []
     fingerprints: set[int] = set()
     for partition in partitions_of(replayed):
@@ -122,8 +124,8 @@ def give_of(
     recipient: tuple[int, str] | None,
     rebuilt: bool = False,
 ) -> list[Import]:
-    """Gives what programs of the store at ``replayed`` have under an identity, as ``give`` does. Returns the import, if
-    there was anything. Raises OSError."""
+    """Imports what these programs of the store at ``replayed`` have under an identity, as ``give`` does. Returns the
+    import, if there was anything. Raises OSError."""
     path = os.path.join(replayed, f"{identity.name}.pylayer")
     names = Names(replayed)
     export = Store(replayed).export(identity, {number: names.of(number) for number in programs}, "")
@@ -141,8 +143,8 @@ def give_of(
 
 
 class Ended(Exception):
-    """The replayer ended, or was killed, before it answered. The text says why. ``again``: the pipeline may be
-    innocent."""
+    """The replayer ended, or was killed, before it answered. The text says why. ``again``: the pipeline may not be the
+    cause, so a later rebuild tries it again."""
 
     def __init__(self, why: str, again: bool = False) -> None:
         super().__init__(why)
@@ -158,7 +160,7 @@ class Replayer:
 
     def __init__(self, path: str, facts: DeviceFacts, environment: dict[str, str], most_bytes: int) -> None:
         self.lacks: list[str] = []
-        #: Digests of the objects that it has.
+        #: Digests of the objects that were sent to it.
         self.has: set[bytes] = set()
         self._most = most_bytes
         self._received = b""
@@ -169,7 +171,7 @@ class Replayer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            process_group=0,  # Ctrl-C is for the command, which lets a pipeline end
+            process_group=0,  # so that Ctrl-C reaches only the command, which lets the replayer finish its pipeline
             bufsize=0,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -177,7 +179,7 @@ class Replayer:
         os.set_blocking(self._to, False)
 
     def begin(self, state: State, instance: bytes, device: bytes, seconds: float) -> None:
-        """Creates the device, without digests one that enables nothing. Raises NoDevice, Ended, Unusable and
+        """Creates the device. If the digests are empty, it enables nothing. Raises NoDevice, Ended, Unusable and
         OSError."""
         roots = [state.with_inputs(digest, ())[0] for digest in (instance, device)] if device else PLAIN_ROOTS
         frames = (_frame(digest, root) for digest, root in zip((instance, device), roots, strict=True))
@@ -186,13 +188,13 @@ class Replayer:
             raise NoDevice(rest)
 
     def load(self, data: bytes, seconds: float) -> bool:
-        """Creates a VkPipelineCache with ``data``, which is in the cache of all pipelines that follow. Raises Ended and
+        """Creates a VkPipelineCache with ``data``. All later pipelines are created with it. Raises Ended and
         OSError."""
         return self._exchange(_frame(bytes(16), data, LOAD_CACHE), seconds) == ("done", "0")
 
     def create(self, state: State, created: Created, seconds: float, wish: int = CREATE) -> str:
-        """Creates a pipeline, or looks it up. Returns why that failed; empty text if it did not. Raises Ended, also if
-        the process should end, Unusable and OSError."""
+        """Creates a pipeline, or looks it up (``wish``). Returns why that failed; empty text if it did not. Raises
+        Unusable, OSError, and Ended, also after a result that says that this process should not go on."""
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
@@ -206,7 +208,7 @@ class Replayer:
 
     @property
     def _lacking(self) -> str:
-        """What the device lacks, which may be the reason of a failure."""
+        """What the device does not support, which may be the reason for a failure."""
         return f" (without {', '.join(self.lacks[:3])})" if self.lacks else ""
 
     def _exchange(self, data: bytes, seconds: float) -> tuple[str, str]:
@@ -238,8 +240,8 @@ class Replayer:
                 raise self._kill(f"it needs more than {self._most >> 20} MiB")
 
     def _clock(self) -> float:
-        """Returns a time in seconds that stands still while the process is ready to run and other programs have the
-        processors: then nothing hangs."""
+        """Returns a time in seconds, without that in which the replayer was ready to run and had no processor. So on a
+        busy machine it is not taken for hung."""
         return time.monotonic() - seconds_without_processor(self._process.pid)
 
     @property
@@ -265,7 +267,8 @@ class Replayer:
         return Ended(f"the process was killed ({name})", again=True)
 
     def close(self, seconds: float) -> bool:
-        """Lets the process end, and the layer in it write what it has. Kills it and returns False if it does not."""
+        """Lets the process end, so that the layer in it writes what it has. Returns False if the process does not end
+        in time, and is killed, or ends with an error."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -295,7 +298,8 @@ def _frame(digest: bytes, data: bytes, wish: int = KEEP) -> bytes:
 
 @dataclass
 class Effort:
-    """How much a rebuild may take: processes, which share half of the machine's memory, and seconds a pipeline."""
+    """Limits of a rebuild: the number of processes, which share half of the machine's memory, and the seconds for each
+    pipeline."""
 
     jobs: int
     seconds: float
@@ -319,12 +323,12 @@ class Rebuild:
     earlier: Counter[str] = field(default_factory=Counter)
     #: Numbers of pipelines that were not rebuilt, by reason.
     failures: Counter[str] = field(default_factory=Counter)
-    #: Numbers of pipelines that the program created and that have no state, by reason.
+    #: Numbers of pipelines that the program created and that have no recording, by reason.
     unrecorded: Counter[str] = field(default_factory=Counter)
     rebuilt: int = 0
     #: Number of pipelines that could be created, but have no data of their own.
     without_data: int = 0
-    #: Pipelines that are stored, of which nothing is recorded.
+    #: Number of pipelines that are stored and have no recording.
     without_recording: int = 0
 
     def __post_init__(self) -> None:
@@ -333,12 +337,12 @@ class Rebuild:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
-        #: Called with the number of pipelines that are done.
+        #: Called with the number of pipelines that were just done; negative if some have to be done again.
         self._advance: Callable[..., None] = lambda number: None
 
     @property
     def identity(self) -> Identity:
-        """The identity of the device, as far as it does not depend on what a program enables."""
+        """The device's identity, made from what does not depend on what a program enables."""
         return Identity.of(self.facts)
 
     def run(self, effort: Effort, scratch: str, advance: Callable[..., None]) -> None:
@@ -378,7 +382,7 @@ class Rebuild:
             return group.popleft() if group and not self.stop.is_set() else None
 
     def _fail(self, lost: list[Created], why: str, again: bool = False) -> None:
-        """``again``: they may work the next time."""
+        """Counts pipelines as failed. Without ``again`` this is noted, and later rebuilds do not try them."""
         with self._lock:
             for created in lost:
                 self.failures[why] += 1
@@ -408,7 +412,7 @@ class Rebuild:
         lost, others = self._import(root, made) if made else ([], 0)
         runs = recorded.read(root)
         are_renamed = others > 0 and any(run.numbers["identified_shaders"] for run in runs)
-        if not is_whole:  # the layer had not written them when the process died over another one
+        if not is_whole:  # the process died over a later one before the layer had written these: create them again
             with self._lock:
                 self._groups[key].extendleft(reversed(lost))
             self._advance(-len(lost))
@@ -453,8 +457,8 @@ class Rebuild:
         return True
 
     def _import(self, root: str, made: list[Created]) -> tuple[list[Created], int]:
-        """Imports what was stored. Returns the pipelines that were not, and how many fingerprints of what was are not
-        known."""
+        """Imports what was stored. Returns the pipelines of ``made`` that were not stored, and how many pipelines were
+        stored under fingerprints that no recording has."""
         with self._lock:
             _, fingerprints = give(root, self.store, self.recipient, rebuilt=True)
             lost = [created for created in made if created.fingerprint not in fingerprints]
@@ -464,7 +468,7 @@ class Rebuild:
 
 
 def _stored_all(runs: list[recorded.Run]) -> bool:
-    """Returns whether the layer stored all that it compiled. Whatever else is missing has no data."""
+    """Returns whether the layer stored all that it compiled. Then pipelines that are not stored have no data."""
     from .examination import KEEPING
 
     compiled, stored = (sum(run.numbers[key] for run in runs) for key in ("compiled", "stored_records"))
@@ -472,7 +476,7 @@ def _stored_all(runs: list[recorded.Run]) -> bool:
 
 
 def _file_name(executable: str) -> str:
-    """Returns how drivers see a program that the layer knows by this name: a Windows program, or an interpreter."""
+    """Returns the file name by which drivers know a program: that of a Windows program, or a script's interpreter."""
     executable = without_loader(executable)
     interpreter = executable.partition(" ")[0]
     is_script = interpreter.startswith(("python", "pypy")) and not executable.lower().endswith(".exe")

@@ -92,8 +92,8 @@ def _off_mode(runs: list[Run]) -> str:
 
 
 def why_off(program: str, name: str, process: Process | None) -> str:
-    """Returns why the layer does nothing in a program that records nothing now: a skip rule, a block, or what its
-    process tells. Empty text if it is not known."""
+    """Returns why the layer does nothing in a program of which no run is being recorded: a skip rule, a block, or what
+    its process shows. Empty text if it is not known."""
     blocks = [line(block) for block in in_force(store_root(), program) if block.switches_off]
     if skipped := _skipped(name, process):
         return f"the {skipped} excludes {program}; pylayer off {shlex.quote(name)} --undo includes it"
@@ -146,8 +146,8 @@ def of_program(name: str) -> Status:
 
 
 def of_environment() -> Status:
-    """Answers for programs that are started from here: as the loader does, which is asked. The list of obstacles says
-    why, and decides if there is no loader to ask."""
+    """Answers for programs that are started from here. Asks the loader whether it loads the layer. If it does not, the
+    list of obstacles says why. The list also decides if there is no loader to ask."""
     asked = probe("instance", environment=os.environ).found
     version = asked.get("version")
     why = why_not(os.environ, loader_version(version) if version is not None else NEWEST)

@@ -174,7 +174,7 @@ class Warming:
         advance: Advance | None = None,
     ) -> int:
         """Creates pipelines of one device from stored data, or looks them up. Returns how many there were without a
-        failure. A process that dies is begun once more, after the pipeline that it died of."""
+        failure. If a process dies, another one goes on after the pipeline that it died over."""
         count, rest = 0, list(reversed(group))
         while rest and (replayer := self._begin(path, *key)) is not None:
             try:

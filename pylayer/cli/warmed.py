@@ -115,7 +115,7 @@ def _status(path: str) -> list[int]:
 
 
 def _stored(root: str) -> Iterator[str]:
-    """Yields the files of a store that hold pipelines, recordings and lasting verdicts."""
+    """Yields the files of a store that hold pipelines, recordings and blocks."""
     kinds = (*file_kinds.COMPACTED, file_kinds.VERDICT)
     for folder in (os.path.join(root, "state"), *sorted(glob.glob(os.path.join(glob.escape(root), "store", "*")))):
         yield from (os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(kinds))

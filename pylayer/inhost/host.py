@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .user_class import UserClass
 
-#: A cache hit sends no message. While messages come or counters change, policy writes statistics this often.
+#: While messages come or counters change, policy writes statistics this often. Cache hits send no message.
 INTERVAL_NS = 1_000_000_000
-#: It reads counters once more after this time without a change, and then sleeps until something happens.
+#: After this time without a change policy reads the counters once more, and then sleeps until a message comes.
 LAST_INTERVAL_NS = 5_000_000_000
 #: Most records in one system call. IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
@@ -67,7 +67,7 @@ class Host:
         self.policy_facts: dict[str, Any] = {}
         self._dirty = False
         self._last_written = time.monotonic_ns()
-        #: The statistics had changed when they were last written.
+        #: When statistics were last written, they had changed.
         self._active = False
         #: Everything is written, and nothing has happened since.
         self._settled = False
@@ -123,7 +123,7 @@ class Host:
         return self.user_class.ask(self.policy, method, *arguments)
 
     def _judge(self) -> None:
-        """Puts the built-in policy in the place of a class that keeps failing."""
+        """Replaces a policy class that keeps failing with the built-in policy."""
         reason = self.policy_facts.get("switched_off")
         if not reason or type(self.policy) is Policy:
             return
@@ -166,8 +166,8 @@ class Host:
             boundary.log(LOG_INFO, f"{facts.device_name}: mode off, {session.reason}")
 
     def _is_unrecorded(self, program_id: int, facts: DeviceFacts, plan: Plan) -> bool:
-        """Returns whether the state of what the program will create may be missing. The program waits, so this imports
-        nothing of the store's."""
+        """Returns whether recordings of what the program will create may be missing. The program waits meanwhile, so
+        this does not import the modules of the store."""
         from ..common.identity import Identity
 
         own = f"{program_id:016x}"
@@ -187,8 +187,8 @@ class Host:
         return True
 
     def device_created(self, message: boundary.Message) -> None:
-        """DEVICE_CREATED: has the layer read the store if it has not, and takes the mode in force. The program may
-        wait for that."""
+        """DEVICE_CREATED: has the layer open the store if it has not, and notes the mode in force. The program may wait
+        for that."""
         session = self.sessions.get(message.device)
         if session is None:  # plan_device failed after the plan was answered
             boundary.switch_off(message.device)
@@ -238,7 +238,8 @@ class Host:
         )
 
     def cache_used(self, message: boundary.Message) -> None:
-        """CACHE_USED: the program read data, which may be blocked, or the driver failed on data that passed."""
+        """CACHE_USED: either the program read data of a cache, which clears a block of the same data, or the driver
+        failed on data that passed."""
         session = self.sessions.get(message.device)
         if session is None:
             return
@@ -267,8 +268,8 @@ class Host:
             session.found.verify_file(message.damaged_file())
 
     def records(self, first: boundary.Message) -> boundary.Message | None:
-        """Stores successive messages of one device that bring data, each kind with one write. Returns the message that
-        follows them, or None."""
+        """Takes successive messages of one device that bring data, and stores all data of a type with one write.
+        Returns the first message that is not one of them, or None."""
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
         views: list[memoryview] = []
@@ -306,7 +307,8 @@ class Host:
         parts: list[bytes | memoryview],
         views: list[memoryview],
     ) -> None:
-        """Adds the pieces to write of a message that brings data, and the view of its memory."""
+        """Adds the pieces that have to be written of a message's data to ``parts``, and the view of its memory to
+        ``views``."""
         brought = getattr(message, BRINGS_DATA[message.type])()
         if isinstance(brought.data, memoryview):
             views.append(brought.data)
@@ -325,8 +327,8 @@ class Host:
         return new
 
     def flush(self, message: boundary.Message) -> None:
-        """FLUSH: the device is about to be destroyed, and all its earlier messages were taken from the queue. Without a
-        device, the program called exit() with devices alive, and waits."""
+        """FLUSH: the device is about to be destroyed, and all its earlier messages have been handled. Without a device:
+        the program called exit() while it had devices, and waits."""
         if not message.device:
             self._flush_process(message)
             return
@@ -362,7 +364,9 @@ class Host:
                 session.write_run()  # adds the result of the call to the statistics
 
     def _settle(self, session: DeviceSession, ends: bool = False) -> dict[str, int]:
-        """Writes statistics and uses. Returns the counters, empty without a device. ``ends``: the device's run does."""
+        """Writes statistics, and which stored pipelines were used. Returns the counters, empty without a device.
+        ``ends``: the device's run ends now."""
+        session.store_large()
         counters = session.read_counters()
         if counters:
             if ends:

@@ -1,4 +1,4 @@
-"""One device's blocks: what earlier runs decided for it, what this run learns, and who is told."""
+"""One device's blocks: what earlier runs decided for it, what this run learns, and the log lines about both."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Learning:
         self._made_anew: set[int] = set()
         self._empty_cells = 0
         self._cells = 0
-        #: Blocks that ended, and nobody was told yet.
+        #: Blocks that ended and are not logged yet.
         self._ended: list[Block] = []
         #: Sentences about decisions of this run, for its statistics.
         self.told: list[str] = []
@@ -74,21 +74,21 @@ class Learning:
         return self._known
 
     def count(self, type: int) -> int:
-        """Returns how many blocks of a type are in force, as far as this run has looked."""
+        """Returns how many blocks of a type are in force, as far as this run knows."""
         return len(self._known.in_force(type)) if self._known is not None else 0
 
     # ---- decisions -------------------------------------------------------------------------------
 
     def _tell(self, new: list[Block], program: str) -> None:
-        """Says what takes effect. What ends is said later, by ``tell_ends``."""
+        """Logs the blocks that take effect. Those that end are logged later, by ``tell_ends``."""
         now = time.time()
         self._ended += [one for one in new if one.until_s == 0 and one.flags & block_list.DECIDED]
         begin = [one for one in new if one.holds(now)]
         self._say([block_list.sentence(group) for group in block_list.grouped(begin)], program)
 
     def tell_ends(self) -> None:
-        """Says what ended since the last call: each pipeline that is compiled ends the block on it, and a line for
-        each would be many."""
+        """Logs the blocks that ended since the last call, in groups: each compile of a blocked pipeline ends a block,
+        and a line for each would be too many."""
         ended, self._ended = block_list.grouped(self._ended), []
         self._say([block_list.sentence(group, ended=True) for group in ended], self._device.program.name)
 
@@ -116,8 +116,8 @@ class Learning:
     # ---- what was blocked and is made anew -----------------------------------------------------
 
     def allows(self, cell: Cell, digest: bytes) -> bool:
-        """Returns whether to store a record that was just compiled. False if the store has it already, blocked. What
-        is blocked is compiled without stored data, so this compile clears it."""
+        """Returns whether to store a record that was just compiled. False if the store has it already and it was
+        blocked. What is blocked is compiled without stored data, so this compile clears the block."""
         number = number_of(digest)
         aside = self.known.holds(RECORD, 0, number) or number in self._made_anew
         if aside and self.known.unblock(RECORD, 0, number):
@@ -125,14 +125,14 @@ class Learning:
         return self._created_anew(cell) and not aside
 
     def _created_anew(self, cell: Cell) -> bool:
-        """Clears the pipeline of a cell that was compiled. Returns False if it stays blocked."""
+        """Clears the block on the pipeline of a cell that was compiled. Returns False if it stays blocked."""
         key = (PIPELINE, 0, block_list.pipeline_number(cell.fingerprint, cell.kind))
         if self.known.holds(*key):
             self.known.unblock(*key)
         return not self.known.holds(*key)
 
     def note_returned(self, digest: bytes) -> None:
-        """Clears blocked data of an application's cache that the driver has just returned."""
+        """Clears the block on an application's cache data that the driver has just returned."""
         if self._known is None:
             return
         for type in (APPLICATION, RECORD):

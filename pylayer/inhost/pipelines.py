@@ -7,12 +7,15 @@ import time
 
 import xxhash
 
-from ..store import format
+from ..store import chunk, format
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import CELL_EMPTY, KINDS_THAT_COMPILE, LOG_INFO, UNIT_BINARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.reader import Record
     from ..values import Cell
     from .device import Device
     from .journal_writer import JournalWriter
@@ -33,13 +36,24 @@ def _names(cell: Cell) -> list[int]:
 class Pipelines:
     """Owns what this run stored, and what the run learnt about the driver from its cells."""
 
-    def __init__(self, device: Device, writer: JournalWriter, learning: Learning) -> None:
+    def __init__(
+        self,
+        device: Device,
+        writer: JournalWriter,
+        learning: Learning,
+        join: Callable[[list[tuple[Record, bytes]]], bytes | None],
+    ) -> None:
+        """``join``: as ``DeviceSession.join``."""
         self._device = device
+        self._join = join
         self._writer = writer
         self._learning = learning
         self.stored_records = 0
         self.stored_bytes = 0
         self.lost_records = 0
+        #: Large cells that wait for others to be joined with.
+        self._large: list[tuple[Record, bytes]] = []
+        self._large_bytes = 0
         self._stored: set[tuple[bytes, int]] = set()
         self._uses_written: set[int] = set()
         #: When this run last recorded uses.
@@ -70,7 +84,50 @@ class Pipelines:
         parts: list[bytes | memoryview] = []
         for name in names:
             parts += format.record_parts(magic, cell.data, digest, cell.kind, 0, each_ns, name, now)
+        is_large = magic == format.CELL and len(cell.data) > chunk.LARGE_BYTES
+        if is_large and names == [cell.fingerprint] != [0]:
+            self._hold(parts)
+            return []
         return parts
+
+    def _hold(self, parts: list[bytes | memoryview]) -> None:
+        """Holds a large cell until there are enough of them, or until ``store_large``."""
+        from ..store.reader import Record
+
+        head, data = bytes(parts[0]), bytes(parts[1])
+        self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data))
+        self._large_bytes += len(data)
+        if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > chunk.MAX_LARGE_BYTES:
+            self.store_large()
+
+    def store_large(self) -> None:
+        """Stores the large cells that are held: as a chunk in a pack, if the driver merges what they share."""
+        held, self._large, self._large_bytes = self._large, [], 0
+        folder = self._device.folder
+        joined = self._join(held) if len(held) >= chunk.FEWEST_CELLS and folder is not None else None
+        if joined is None or folder is None:
+            self.write([part for record, data in held for part in self._parts_of(record, data)])
+            return
+        from ..common.file_kinds import PACK
+        from ..store.pack import PackWriter
+
+        records = [record for record, _ in held]
+        try:
+            path = folder.new_path(self._device.program_id, PACK)
+            pack = PackWriter(path, folder.identity, self._device.program_id, self._device.program.name)
+            pack.add_chunk(records, joined, int(time.time()))
+            pack.finish()
+        except OSError as error:
+            self._writer.failed(error)
+            self.lost_records += len(held)
+            return
+        self.stored_records += len(held)
+        self.stored_bytes += len(joined)
+
+    @staticmethod
+    def _parts_of(record: Record, data: bytes) -> list[bytes | memoryview]:
+        head = (record.digest, record.kind, record.flags, record.create_ns, record.fingerprint, record.last_used)
+        return format.record_parts(format.CELL, data, *head)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""

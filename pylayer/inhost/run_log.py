@@ -100,8 +100,8 @@ class RunLog:
         return self._kinds.setdefault(number, {"hits": 0, "compiled": 0, "compile_ns": 0})
 
     def cache(self, sent_ns: int, outcome: str, slot: int, size: int, reason: str, waited: bool = False) -> None:
-        """Records a verdict on an application's initial data. ``outcome`` is one of ``timeline.CACHE_OUTCOMES``.
-        ``waited``: the program has waited for the verdict since ``sent_ns``."""
+        """Records what policy decided about an application's initial data. ``outcome`` is one of
+        ``timeline.CACHE_OUTCOMES``. ``waited``: the program has waited for the decision since ``sent_ns``."""
         took = time.monotonic_ns() - sent_ns if waited else 0
         self._cache_wait_ns += took
         self._file.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))

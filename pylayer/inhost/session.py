@@ -40,13 +40,15 @@ class DeviceSession(Device):
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
         self.run_log = RunLog(self)
+        #: How many records were stored when ``recording`` was last told.
+        self._noted_records = 0
         self._totals: dict[str, int] = {}
         self.activity: Activity | None = None
         self.writer = JournalWriter(self)
         self.learning = Learning(self)
         self.found = FoundDamage(self, self.writer)
         self.caches = ApplicationCaches(self, self.found.say)
-        self.pipelines = Pipelines(self, self.writer, self.learning)
+        self.pipelines = Pipelines(self, self.writer, self.learning, self.join)
         self.recording = Recording(self, state_mib << 20, self.found.say)
 
     # ---- the layer reads the store -----------------------------------------------------------------
@@ -104,9 +106,17 @@ class DeviceSession(Device):
 
     def write_pipelines(self, parts: list[bytes | memoryview]) -> None:
         """Stores what ``pipelines.new`` returned. Its state is recorded, in the next run if need be."""
-        stored = self.pipelines.stored_records
         self.pipelines.write(parts)
-        if self.pipelines.stored_records > stored:
+        self._note_stored()
+
+    def store_large(self) -> None:
+        """Stores what waits to be joined, while the device is there to join it."""
+        self.pipelines.store_large()
+        self._note_stored()
+
+    def _note_stored(self) -> None:
+        if self.pipelines.stored_records > self._noted_records:
+            self._noted_records = self.pipelines.stored_records
             self.recording.missed()
 
     # ---- maintenance -----------------------------------------------------------------------------
@@ -205,6 +215,7 @@ class DeviceSession(Device):
 
     def close(self) -> None:
         """Closes the files that this device wrote."""
+        self.store_large()
         self.learning.store()
         self.learning.tell_ends()
         self.keep_decision()

@@ -1,15 +1,14 @@
-"""Blocks: everything that one run learns and that makes later runs worse. This module is the one policy for them.
+"""The block list: everything that one run learns and that has later runs do less. This module is the one policy for it.
 
-``TABLE`` has a rule for each type: which outcomes are evidence, in how many runs, how long a block lasts, and what
-people are told. Every block has an end. After it the block is *on trial*: what it forbade is tried again, the first
-new evidence renews it, and a success ends it.
+``TABLE`` has a rule for each type of block: which outcomes are evidence, in how many runs, how long a block lasts, and
+what people are told. Every block has an end. After its end a block is *on trial*: what it forbade is tried again, the
+first new evidence renews it, and a success ends it.
 
-A process that was killed leaves the same mark as one that the driver crashed. So as little as possible is blocked for
-a death, and it is used again as soon as the driver has made the same data anew. Data at which processes died twice
-stays blocked until the block ends.
+A process that was killed leaves the same crash marker as one that the driver crashed. So as little as possible is
+blocked for a death, and it is used again as soon as the driver has made the same data anew. Data over which processes
+died twice stays blocked until the block ends.
 
-Nothing here touches the disk: ``block_files`` does.
-``decisions`` compiles them for the layer.
+Nothing here touches the disk. ``block_files`` reads and writes blocks, ``decisions`` compiles them for the layer.
 """
 
 from __future__ import annotations
@@ -35,11 +34,12 @@ APPLICATION, ADDED_CALL, LAYER_OFF = 6, 8, 9
 
 #: The kind in a block on pipelines of all kinds.
 EVERY_KIND = 255
-#: States: it holds; it reached its end, and nothing has shown since whether it was right; evidence that does not
-#: suffice yet; cleared.
+#: States of a block: it holds; its end has passed, and nothing has shown since whether it was right; there is evidence
+#: that does not suffice yet; it was cleared.
 IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
-#: Flags: the block is decided, not just evidence for it; the process was probably killed, because the driver may have
-#: compiled, which takes long, or because other stored data was used ``SUCCESSES`` times before.
+#: Flags. DECIDED: the block is decided; without it this is only evidence. KILLED: the process was probably killed and
+#: did not crash, because the driver may have been compiling, which takes long, or because stored data had been used
+#: ``SUCCESSES`` times before.
 DECIDED, KILLED = 1, 2
 
 #: One entry of a file: type, kind, runs, flags, subject, decided_ns, until_s, found_ns.
@@ -51,15 +51,15 @@ DAY = 24 * 3600
 #: Clocks of machines that share a store may differ by this much.
 CLOCK_SECONDS = 3600
 
-#: A run in which the layer used so much stored data has shown that using it works. A driver that crashes on everything
+#: A run that used stored data this many times has shown that stored data works. A driver that crashes on everything
 #: stored crashes at the first use on each thread.
 SUCCESSES = 8
-#: A whole pipeline that adds nothing to a cell is evidence of a stub if a run has this many and no other cell.
+#: A run is evidence of a stub if so many whole pipelines added nothing to their cells, and no cell has data.
 EMPTY_CELLS = 4
 #: Starts that found deaths over stored data, with no success in between, after which the layer is off for the program.
 DEATHS = 3
-#: Calls that the layer adds so often, or that take so long, that a kill often finds a program in one. Without them
-#: pipelines are created more slowly. So one more death is needed.
+#: Calls that the layer adds so often, or that take so long, that a kill often hits a program in one of them. They need
+#: one more death than others, because without them pipelines are created more slowly.
 OFTEN_KILLED = (PROBE,)
 
 #: Variables that change what a driver gives, by how their names begin. What a driver does under them is no evidence
@@ -79,11 +79,11 @@ HARMLESS = (
 class BlockRule(Value):
     """The policy for one type of block.
 
-    ``runs``: so many different runs must have evidence. ``seconds``: how long the block lasts. ``again``: how long if
-    evidence comes after its end or after it was cleared; 0: as long. ``stays``: from this many runs with evidence on a
-    success no longer clears it, from twice as many if the last process was probably killed; 0 is never.
-    ``about_driver``: evidence and successes do not count while a variable of ``CHANGING`` is set. ``effect`` and
-    ``end`` are what people are told.
+    ``runs``: this many different runs must have evidence. ``seconds``: how long the block lasts. ``again``: how long it
+    lasts if evidence comes again after its end or after it was cleared; 0: as long as the first time. ``stays``: once
+    this many runs have evidence, a success no longer clears it; twice as many are needed if the last process was
+    probably killed; 0: a success always clears it. ``about_driver``: evidence and successes do not count while a
+    variable of ``CHANGING`` is set. ``effect`` and ``end`` are what people are told.
     """
 
     name: str
@@ -131,8 +131,8 @@ TABLE = {
         effect="{call} is not called for {kind} pipelines, because a program died in this call",
         end="{call} is called for {kind} pipelines again",
     ),
-    # Evidence: a start found deaths over records or at creations, of processes that were not probably killed.
-    # Success: a run that created SUCCESSES pipelines from stored data, or one and ended well.
+    # Evidence: a start found deaths over records or at creations, of processes that were probably not killed.
+    # Success: a run that created SUCCESSES pipelines from stored data, or that created one and ended well.
     LAYER_OFF: BlockRule(
         "layer-off", DEATHS, 7 * DAY,
         effect="the layer is off, because the program died repeatedly while the driver handled stored data",
@@ -167,10 +167,10 @@ class Block(Value):
     runs: int
     flags: int
     subject: int
-    #: The newest decision about a key is in force, whoever wrote it.
+    #: Of several decisions about a key the newest counts, whoever wrote it.
     decided_ns: int
     until_s: int
-    #: When the start that found the death began to look; the same for everything that it found.
+    #: When the start that found the death began to look for deaths: one time for everything that it found.
     found_ns: int
 
     @property
@@ -188,7 +188,7 @@ class Block(Value):
         return ENTRY.pack(*self.as_dict().values())
 
     def state(self, now_s: float) -> str:
-        """Returns one of ``STATES``; empty if it can no longer matter."""
+        """Returns one of ``STATES``; empty text if the block no longer matters."""
         decided, rule = self.flags & DECIDED, self.rule
         if self.until_s > now_s:
             return IN_FORCE if decided else EVIDENCE
@@ -202,7 +202,7 @@ class Block(Value):
         return self.state(now_s) == IN_FORCE
 
     def is_believable(self, now_s: float) -> bool:
-        """Whether the clock that decided may have been right. It may have been ahead, and be right again."""
+        """Whether the clock was right, as far as can be told, when this was decided. It may have been ahead then."""
         rule = TABLE.get(self.type)
         decided_s = self.decided_ns / 1e9
         return (
@@ -213,7 +213,7 @@ class Block(Value):
 
 
 class BlockList:
-    """What is decided for one program, or with program 0 for all. Digests are named by ``number_of``."""
+    """The blocks of one program, or with program 0 those of all programs. Digests are named by ``number_of``."""
 
     def __init__(self) -> None:
         self.entries: dict[Key, Block] = {}
@@ -282,8 +282,8 @@ class BlockList:
     def block(
         self, type: int, kind: int = 0, subject: int = 0, began_ns: int = 0, found_ns: int = 0, flags: int = 0
     ) -> None:
-        """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run says
-        nothing new."""
+        """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run is not
+        new evidence, because it could not know of the decision."""
         rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
         state = known.state(now) if known is not None else ""
         known = known if state else None
@@ -318,7 +318,7 @@ class BlockList:
         return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
 
     def judge_deaths(self, found_ns: int) -> None:
-        """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name."""
+        """Decides what follows from all deaths together, after a start at ``found_ns`` has blocked what each names."""
         found = (one for one in self.in_force(RECORD, PIPELINE) if one.found_ns == found_ns)
         if not all(one.flags & KILLED for one in found):
             self.block(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)

@@ -1,8 +1,8 @@
-"""Limits on the store's size on disk. The least recently used records are evicted first.
+"""The limit on the store's size on disk. The least recently used records are evicted first.
 
-The whole store has a limit. Records are evicted by time of last use over all identities,
-so those of a driver that is no longer installed go before those of today's. Files that hold nothing else are deleted;
-packs and journals are rewritten without the evicted records.
+The limit is for the whole store, and records of all identities are compared. So records of a driver that is no longer
+installed are evicted before those of today's. A file of which everything is evicted is deleted. Other packs and
+journals are rewritten without the evicted records.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Ages:
     def __init__(self) -> None:
         self.by_time: dict[int, int] = {}
         self.total = 0
-        #: What was last used before this time goes, and so many bytes of what was last used at it.
+        #: What was last used before the time ``before`` is evicted, and ``more`` bytes of what was last used just then.
         self.before = self.more = 0
 
     def add(self, when: int, size: int) -> None:
@@ -45,7 +45,7 @@ class Ages:
         self.total += size
 
     def cut(self, limit: int) -> None:
-        """Decides what goes so that the rest is within a limit."""
+        """Decides what to evict, so that the rest is within a limit."""
         if self.total <= limit:
             return
         self.more = self.total - int(limit * DOWN_TO)
@@ -57,7 +57,7 @@ class Ages:
         self.before, self.more = self.before + 1, 0
 
     def takes(self, when: int, size: int) -> bool:
-        """Returns whether one record after another goes."""
+        """Returns whether to evict a record. Call it once for each record."""
         if when == self.before and self.more > 0:
             self.more -= size
             return True
@@ -66,8 +66,8 @@ class Ages:
 
 class SurveyedFile:
     """A file of records that a compaction can read: how many pipelines it holds, their bytes, and when they were last
-    used. ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are
-    evicted. ``is_readable``: at least one of its records verifies."""
+    used. ``only_pipelines``: nothing but pipelines in it is worth keeping, so it can be deleted when all of them are
+    evicted. ``is_readable``: at least a part of the file verifies."""
 
     __slots__ = ("bytes", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
 
@@ -174,7 +174,7 @@ class Eviction:
         self._survey = Survey(root)
 
     def steps(self) -> Iterator[None]:
-        """Does it."""
+        """Evicts, if the store is beyond its limit."""
         survey = self._survey = Survey(self._root)
         self.bytes_before = self.bytes_after = total_bytes(self._root)
         if self.bytes_before <= self._limit:
@@ -189,7 +189,7 @@ class Eviction:
         for name in identity_names(self._root):
             self._evict_files(name)
             rest += [(name, source) for source in survey.sources.get(name, []) if not self._evict_source(source)]
-        # The smallest go first: the loss is least if one of them cannot be rewritten, and the next one has its space.
+        # Rewrite the smallest first. Least is lost if one cannot be rewritten, and the next one has its space.
         for name, source in sorted(rest, key=lambda item: (not self._goes_whole(item[1]), item[1].bytes)):
             if self._has_evicted(source):
                 yield from self._rewrite(name, source)
@@ -221,7 +221,7 @@ class Eviction:
         """Rewrites a file without its evicted records."""
         identity = read_identity(self._root, name)
         if identity is None:
-            return  # a later trim does it: the next run on that driver writes the identity anew
+            return  # the next run on that driver writes the identity's file anew, and a later trim rewrites this one
         uses = self._survey.uses[name, source.program]
 
         def drop(planned: Record) -> bool:

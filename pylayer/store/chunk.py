@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 512 << 10
 #: Fewer cells stay as they are.
 FEWEST_CELLS = 4
-#: Larger cells share something, as on NVIDIA, where after some 1,600 compiles in a process 1.2 MB are in each cell. They
-#: are joined up to this size, if the driver merges what they share.
+#: Larger cells share something: on NVIDIA each cell has the same 1.2 MB in it, once a process has compiled some 1,600
+#: pipelines. They are joined up to this size, if the driver merges what they share.
 LARGE_BYTES = MAX_BYTES // FEWEST_CELLS
 MAX_LARGE_BYTES = 32 << 20
 

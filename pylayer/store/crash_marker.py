@@ -2,11 +2,12 @@
 
     <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
 
-The file is a file header, which identifies its process, the marks of shim/boundary.h, which the layer writes into
-mapped memory, and what the run counts (``runs``). ``<program>-<unique>`` is the run's name. The file
-is deleted when the device is destroyed. If the process ended without that, the next start of the identity reads the
-file and decides what follows (``deaths.review``). On file systems where a write to a mapped file may fail for
-lack of disk space, and on those of several machines, the files are in the runtime directory instead.
+The file has a file header, which identifies its process; marks, one for each call to the driver that runs now
+(PylayerMark in shim/boundary.h), which the layer writes into mapped memory; and what the run counts (``runs``).
+``<program>-<unique>`` is the run's name. The file is deleted when the device is destroyed. If the process ended
+without that, the next start of the identity reads the file and decides what follows (``deaths.review``). On file
+systems where a write to a mapped file may fail for lack of disk space, and on those of several machines, the files are
+in the runtime directory instead.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def blocked_by(marks: Iterable[Mark], used: int = 0) -> dict[block_list.Key, int]:
-    """Returns what the marks of a dead process block, with flags. ``used``: how often it had used stored data without
-    harm."""
+    """Returns what to block because of a dead process's marks, with flags. ``used``: how often it had used stored data
+    without harm."""
     found: dict[block_list.Key, int] = {}
 
     killed = KILLED if used >= SUCCESSES else 0
@@ -84,13 +84,13 @@ def review(folder: Folder, read_only: bool = False) -> dict[int, BlockList]:
 
 
 def _block_records(folder: Folder, program: int, known: BlockList, found_ns: int) -> None:
-    """Accuses the records of the pipelines that are accused. If such a pipeline compiles to other bytes, it is no
+    """Blocks the records of the pipelines that were just blocked. If such a pipeline compiles to other bytes, it is no
     longer blocked, but these records stay blocked."""
     pipelines = {one.subject: one.flags & KILLED for one in known.new if one.type == PIPELINE}
     if not pipelines:
         return
     for path in (*folder.files(program, file_kinds.COMPACTED), *folder.system_packs(program, [])):
-        for part in parts_of(path, folder.identity.digest, []):  # one that cannot be read: the pipeline is accused
+        for part in parts_of(path, folder.identity.digest, []):  # unreadable: only the pipeline is blocked
             for record in part.records:
                 blocked_ones = [pipelines[each] for each in record.fingerprints if each in pipelines]
                 if blocked_ones:

@@ -35,9 +35,9 @@ EARLIER_STATE_FILE = b"STAT"
 EXPORT = b"XPRT"
 
 #: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
-#: state. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
-#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has verdicts.
-#: OBJT, CRTD, FAIL and IDNT are state (state.py).
+#: recordings. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has blocks.
+#: OBJT, CRTD, FAIL and IDNT are recordings (state.py).
 CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
 CHUNK, BINARIES = b"CHNK", b"BINR"
 EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
@@ -279,7 +279,7 @@ def record_parts(
 
 
 def number_of(digest: bytes) -> int:
-    """Returns the number that names a digest in chunks, marks and verdicts: its first eight bytes."""
+    """Returns the number that names a digest in chunks, crash markers and blocks: its first eight bytes."""
     return int.from_bytes(digest[:8], "little")
 
 

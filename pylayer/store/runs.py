@@ -1,12 +1,12 @@
 """The files of runs, one for each run of a program on a device. `pylayer stats` adds them up.
 
 ``<root>/runs/<program>-<unique>.run`` has what is known of the run, and its timeline (``timeline``). While the device
-exists, the crash marker of that name counts. As long as policy has not started, there is only the crash marker. What it
+exists, the layer counts in the crash marker of the same name. Until policy starts, there is only that. What was
 counted goes into the run's file at the end, or at the next start after a kill.
 
-shim/layer/store/run_file.c makes the crash marker. Text behind the marks begins with ``layout`` (offset of the first
-group of numbers, how many groups there are, and how far apart), ``counted`` and ``counted_kinds`` (what the numbers of
-a group count). So every build reads what another one counted.
+shim/layer/store/run_file.c writes the part of the crash marker after the marks. It is text, which begins with
+``layout`` (offset of the first group of numbers, how many groups there are, and how far apart), ``counted`` and
+``counted_kinds`` (what the numbers of a group count). So every build reads what another one counted.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _load(root: str, name: str) -> dict[str, Any]:
 
 def read(root: str, name: str, path: str | None = None) -> dict[str, Any]:
     """Returns the values of a run, with ``alive`` if that is known of its process. ``path``: that of its crash marker,
-    if ``crash markers`` found one just now. Raises OSError, and ValueError if no values can be read."""
+    if ``crash_markers`` found one just now. Raises OSError, and ValueError if no values can be read."""
     try:
         values = _load(root, name)
     except FileNotFoundError:

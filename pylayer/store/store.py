@@ -19,7 +19,7 @@ from .frames import FRAME_NS as FRAME_NS
 from .frames import PAUSE_NS as PAUSE_NS
 from .frames import Usual as Usual
 
-#: What stands for the program of a verdict that concerns all programs of a driver.
+#: Shown in place of a program's name if a block concerns all programs of a driver.
 EVERY = "all programs"
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ class Store:
         return found
 
     def forget(self, block_list: list[BlockText]) -> None:
-        """Ends these verdicts, and all others about the same programs and drivers. What cannot be deleted stays."""
+        """Ends these blocks, and all others about the same programs and drivers. What cannot be deleted stays."""
         from . import block_files
         from .folder import folders
 

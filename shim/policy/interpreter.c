@@ -137,9 +137,9 @@ static int initialise(const char *site)
     return 1;
 }
 
-/* Runs start.py. The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory. The
- * rest of site-packages is not on the path, because its extension modules are bound to no particular libpython. Neither is
- * the standard library of the Python that built pylayer: a container may lack it or have another version. */
+/* Runs start.py. The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory.
+ * The rest of site-packages is not on the path, because its extension modules are bound to no particular libpython.
+ * Neither is the standard library of the Python that built pylayer: a container may lack it or have another version. */
 static void run_policy(const char *site, int dlopen_flags)
 {
     char stdlib[PATH_MAX + 64];

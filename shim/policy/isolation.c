@@ -2,9 +2,9 @@
  * isolation.c - replaces functions that change or read state of the whole process, for the private libpython.
  *
  * shim/policy/private_python.py says which function is called for which in the copy of libpython: pylayer_sigaction for
- * sigaction and so on. So it does not matter what a policy class imports or calls. Without this, `import signal` replaces a default
- * SIGINT handler, `import time` makes the C library read TZ before the program has set it, os.environ is read while
- * the program changes it, and os._exit or a fatal error of Python ends the program.
+ * sigaction and so on. So it does not matter what a policy class imports or calls. Without this, `import signal`
+ * replaces a default SIGINT handler, `import time` makes the C library read TZ before the program has set it,
+ * os.environ is read while the program changes it, and os._exit or a fatal error of Python ends the program.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,8 +43,8 @@ REPLACEMENT char *pylayer_getenv(const char *name)
 
 /*
  * setenv, unsetenv, clearenv: os.environ keeps what a policy class sets, and the program's environment stays unchanged.
- * tzset: the first time zone function called, gmtime_r and timegm among them, makes the C library read TZ and keep it, and
- * programs set TZ before their own first use. So policy has only UTC, computed here.
+ * tzset: the first time zone function called, gmtime_r and timegm among them, makes the C library read TZ and keep it,
+ * and programs set TZ before their own first use. So policy has only UTC, computed here.
  */
 REPLACEMENT int pylayer_nothing(void)
 {

@@ -56,8 +56,7 @@ STDLIB_LEFT_OUT = {
 }
 
 # Extension modules that policy cannot want there: tests, terminals, window systems, old databases, readers of other
-# processes. And OpenSSL, which would be in a wheel, and nobody mends what is in a wheel when OpenSSL is mended; hashlib
-# works without.
+# processes. And OpenSSL: a wheel would keep an outdated one after OpenSSL is fixed; hashlib works without.
 LEFT_OUT = re.compile(
     r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|remote_debugging|ctypes_test|ssl|hashlib)"
 )

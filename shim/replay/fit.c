@@ -92,8 +92,8 @@ static uint32_t *answer_to(const Object *object, const uint8_t *answers, const V
     return (uint32_t *)(answers + ((const uint8_t *)(structure + 1) - object->image));
 }
 
-/* Asks for the features of all structures in the chain at once. Returns an image that has each answer at its structure's
- * place. */
+/* Asks for the features of all structures in the chain at once. Returns an image that has each answer at its
+ * structure's place. */
 static uint8_t *ask_for_features(const Object *object, VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *core)
 {
     PFN_vkGetPhysicalDeviceFeatures2 ask = INSTANCE_FUNCTION(vkGetPhysicalDeviceFeatures2);
@@ -117,8 +117,8 @@ static uint8_t *ask_for_features(const Object *object, VkPhysicalDevice physical
     return answers;
 }
 
-/* Masks what the driver lacks. leave_out: also leaves out the structures in which the driver wrote nothing, which may say
- * something else than features, and returns whether there are any. */
+/* Masks what the driver lacks. leave_out: also leaves out the structures in which the driver wrote nothing, which may
+ * say something else than features, and returns whether there are any. */
 static bool fit_features(const Object *object, VkPhysicalDevice physical, bool leave_out)
 {
     VkDeviceCreateInfo *info = (VkDeviceCreateInfo *)object->image;

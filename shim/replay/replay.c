@@ -193,8 +193,8 @@ static VkResult create(const Object *object, uint64_t *handle)
     return ((CreateRayTracing)function)(device, VK_NULL_HANDLE, cache, 1, object->image, NULL, handle);
 }
 
-/* Lets the creation of a pipeline fail if the driver would have to compile. VkPipelineCreateFlags2CreateInfo replaces the
- * flags. */
+/* Lets the creation of a pipeline fail if the driver would have to compile. VkPipelineCreateFlags2CreateInfo replaces
+ * the flags. */
 static void only_look_up(const Object *object)
 {
     VkComputePipelineCreateInfo *info =

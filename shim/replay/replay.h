@@ -35,8 +35,8 @@ typedef struct {
     const ObjectHandle *handle;
 } Object;
 
-/* Checks every number of an object, and makes an image of it with pointers but without handles. Returns NULL, or what is
- * wrong; the object then has no image. The object refers to data, which must be aligned to 8 bytes. */
+/* Checks every number of an object, and makes an image of it with pointers but without handles. Returns NULL, or what
+ * is wrong; the object then has no image. The object refers to data, which must be aligned to 8 bytes. */
 const char *object_open(Object *object, const uint8_t *data, size_t size);
 
 /* Returns whether size bytes at pointer are in the image. */

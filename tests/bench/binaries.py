@@ -94,7 +94,7 @@ class Binaries:
         shutil.rmtree(self.world.store, ignore_errors=True)
 
     def filled_store(self, name: str, **settings: str) -> Path:
-        """A store that a run has left, aside: programs compact what they find, so each round begins with a copy."""
+        """Keeps the store of a run: programs compact what they find, so each round begins with a copy of it."""
         self.fresh_store()
         self.plain(**settings)
         copy(self.world.store, self.directory / name)

@@ -70,14 +70,14 @@ class Bench:
         self.disk.mkdir()
 
     def keep_stores(self, count: int) -> None:
-        """The store of so many pipelines, aside: as a program leaves it that is killed, and one that ends."""
+        """Keeps two stores of so many pipelines: as a killed program leaves it, and as one that ends does."""
         for form, ending in FORMS.items():
             self.fresh_store()
             self.world.demo("--count", count, *ending)
             copy(self.world.store, self.directory / form)
 
     def use_store(self, form: str) -> None:
-        """One of the kept ones: a program that is idle compactions its store, so each round begins with a copy."""
+        """Copies one of the kept stores: an idle program compacts its store, so each round begins with a copy."""
         copy(self.directory / form, self.world.store)
 
     def cold(self, rounds: int) -> Iterator[None]:

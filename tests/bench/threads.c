@@ -6,8 +6,9 @@
  * hits: COUNT pipelines are created once; then, ROUNDS times, every thread creates all of them. misses: ROUNDS times,
  * every thread creates COUNT that nobody has created before. With no VkPipelineCache, with one that all threads share,
  * or with one for each thread; the caches begin with what FILE holds, and where there is none it gets their data in the
- * end, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each round, the nanoseconds from the start of all threads to
- * the end of the last one, and the processor time of the process. Destroying is not timed.
+ * end, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each
+ * round, the nanoseconds from the start of all threads to the end of the last one, and the processor time of the
+ * process. Destroying is not timed.
  *
  * It takes the first GPU, and asks of it what the demo asks of one; DEVICE=NAME or NUMBER chooses another.
  */

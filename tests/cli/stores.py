@@ -64,7 +64,7 @@ def note(text: bytes = b"stub=b:1\n") -> bytes:
 
 
 def verdict(type: int = RECORD, subject: int = 11, **changes: int) -> bytes:
-    """Returns a record with a verdict that was just decided."""
+    """Returns a record with a block that was just decided."""
     now = time.time_ns()
     values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
     return record(Block(type=type, subject=subject, **{**values, **changes}).pack(), format.VERDICTS)
@@ -100,7 +100,7 @@ class Store:
         return self.file(".attest", program, b"".join(parts))
 
     def blocked(self, program: tuple[str, str], *digests: bytes) -> Path:
-        """Sets records aside for a program."""
+        """Blocks records for a program."""
         return self.file(".verdict", program, *(verdict(subject=number_of(digest)) for digest in digests))
 
     def pack(self) -> None:

@@ -72,7 +72,7 @@ def differences(said: Any, value: Any, path: str = "") -> Iterator[str]:
 
 
 def test_types_of_verdicts() -> None:
-    """docs/json.yaml lists every type of a lasting verdict."""
+    """docs/json.yaml lists every type of a block."""
     (shape,) = DOCUMENTED["pylayer ls"]["blocks"]
     assert set(re.findall(r"[a-z]+(?:-[a-z]+)*", shape["type"].partition(" - ")[2])) - {"or"} == {
         rule.name for rule in TABLE.values()

@@ -131,7 +131,7 @@ def test_skip_rule(user: User) -> None:
 
 
 def test_off_after_deaths(user: User) -> None:
-    """A lasting verdict that switches the layer off makes the answer off. One about another program does not."""
+    """A block that switches the layer off makes the answer off. One about another program does not."""
     store = Store(user.store)
     write_game(user, identity=store.identity.name)
     write_game(user, TOOL, identity=store.identity.name)

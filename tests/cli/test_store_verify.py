@@ -213,7 +213,7 @@ def test_repair_while_another_compaction(user: User, store: Store) -> None:
     assert "Repaired: 1 of 1 problem." in user.pylayer("ls", "--verify", "--repair").stdout
 
 
-# ---- verdicts --------------------------------------------------------------------------------------
+# ---- blocks ----------------------------------------------------------------------------------------
 
 
 def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:

@@ -133,6 +133,7 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     made->flags = info->flags;
     cache_init(made);
+    made->shared = of->shared;
     if (size && verdict.action != ACT_IGNORE)
         read_data(of, data, size, made, &complete);
     if (!complete) {
@@ -159,9 +160,14 @@ static void VKAPI_CALL destroy_cache(VkDevice device, VkPipelineCache handle, co
 
 /* ---- vkGetPipelineCacheData ---- */
 
+static size_t padding_of(const Cache *cache)
+{
+    return cache->padding + (cache->used ? cache->shared : 0);
+}
+
 static size_t size_of_data_locked(const Cache *cache)
 {
-    size_t size = sizeof(DataHeader) + cache->padding;
+    size_t size = sizeof(DataHeader) + padding_of(cache);
     for (size_t i = 0; i < cache->room; i++)
         size += cache->table[i] ? entry_bytes(&cache->table[i]->entry) : 0;
     return size;
@@ -185,9 +191,9 @@ static size_t write_data_locked(const DeviceSettings *device, const Cache *cache
     }
     DataHeader header = header_of(device, written);
     memcpy(out, &header, sizeof header);
-    if (written == cache->used && room - used >= cache->padding) {
-        memset(out + used, 0, cache->padding);
-        used += cache->padding;
+    if (written == cache->used && room - used >= padding_of(cache)) {
+        memset(out + used, 0, padding_of(cache));
+        used += padding_of(cache);
     }
     return used;
 }

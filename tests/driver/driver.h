@@ -31,6 +31,7 @@
  *                        everywhere: each command that is given a create info reports a hit in its feedback;
  *                        hits: every pipeline is a hit, compiled ones, too; wrong: those that are no hits are
  *   payload=256          approximate size of a pipeline's code in bytes
+ *   shared=0             so many bytes more in the data of each cache that has a pipeline
  *   guilty=0             the number of the pipeline, among those compiled in this process, whose entry is marked as
  *                        guilty and has the text GUILTY in its code
  *
@@ -121,7 +122,7 @@ typedef struct {
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, binaries, more_pipelines, executables;
     bool internal_cache, internal_cache_control, warm, prefers_internal_cache, precompiled_internal_cache, compressed;
-    uint32_t payload;
+    uint32_t payload, shared;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
     uint64_t binaries_identity; /* the same for binaries: with the global key */
 } DeviceSettings;
@@ -388,7 +389,7 @@ typedef struct Cache {
     VkPipelineCacheCreateFlags flags;
     atomic_uint users; /* commands that use it; a command that needs exclusive use counts as ALONE */
     SharedEntry **table;
-    size_t room, used, padding; /* padding: extra bytes at the end of the data of a cache that grew */
+    size_t room, used, shared, padding; /* padding: extra bytes at the end of the data of a cache that grew */
 } Cache;
 
 enum { ALONE = 0x10000 };

@@ -59,7 +59,8 @@ void check_base(const PipelineRequest *request, uint32_t index)
         violation("element %u derives from element %d", index, request->base_index); /* VUID 07985, 07986, 00720 */
 }
 
-/* False: there is no code, as a pipeline from binaries may have it (VUID-VkPipelineShaderStageCreateInfo-stage-08771). */
+/* False: there is no code, as a pipeline from binaries may have it
+ * (VUID-VkPipelineShaderStageCreateInfo-stage-08771). */
 static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
 {
     hash_number(to, stage->stage);

@@ -242,7 +242,8 @@ static void wait_for(int awaited, uint64_t enough)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* Commands are counted when they begin: of two that have begun one is over. Whoever sees the wait has not been missed. */
+/* Commands are counted when they begin: of two that have begun one is over. Whoever sees the wait has not
+ * been missed. */
 static void wait_for_more(const char *name)
 {
     int awaited = counter_of(name);

@@ -102,6 +102,7 @@ static const struct {
     {"build", NUMBER, AT(build)},
     {"abi", NUMBER, AT(abi)},
     {"payload", NUMBER, AT(payload)},
+    {"shared", NUMBER, AT(shared)},
     {"global-key", KEY, AT(global_key)},
     {"api", API, AT(api)},
     {"cache-control", PART, AT(cache_control)},

@@ -325,7 +325,7 @@ _good: dict[str, bytes] = {}
 
 
 def compactions(data: bytes) -> None:
-    """Compact over a folder in which one file is the input: what the others hold is there afterwards."""
+    """A compaction of a folder in which one file is the input: what the others hold is there afterwards."""
     root = os.path.join(Place.root(), "compaction")
     place = Folder(root, shapes.IDENTITY)
     if not _good:
@@ -502,7 +502,7 @@ def fleet_packs(data: bytes) -> None:
 
 
 def claims(data: bytes) -> None:
-    """The name of the process that compactions: a claim is taken or it is not."""
+    """The name of the process that compacts: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
     place.prepare()
     name = data[:200].replace(b"/", b"-").replace(b"\0", b"-")

@@ -58,9 +58,9 @@ static void step_save_cache(char **arguments)
     say("save-cache %d", save_cache(arguments[0]));
 }
 
-/* caches DIRECTORY COUNT TURNS: loads so many caches, one after the other, creates another pipeline in each, and saves it.
- * A file's next turn may find what another process saved. Says how many were loaded, and how many of those were empty at
- * once. */
+/* caches DIRECTORY COUNT TURNS: loads so many caches, one after the other, creates another pipeline in each, and saves
+ * it. A file's next turn may find what another process saved. Says how many were loaded, and how many of those were
+ * empty at once. */
 static void step_caches(char **arguments)
 {
     enum { EMPTY_BYTES = 64 };

@@ -75,8 +75,9 @@ static bool other_threads_sleep(void)
     return all;
 }
 
-/* The child of a raw system call inherits locks that other threads hold at that moment, of malloc and of the dynamic
- * linker, and there nobody releases them. So the program waits, at most 10 s, until its threads have slept for 100 ms. */
+/* The child of a raw system call inherits locks that other threads hold at that moment, of malloc and of the
+ * dynamic linker, and there nobody releases them. So the program waits, at most 10 s, until its threads have
+ * slept for 100 ms. */
 static void await_rest(void)
 {
     const struct timespec pause = {.tv_nsec = 10000000};

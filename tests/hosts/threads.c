@@ -1,5 +1,5 @@
-/* threads.c - which threads there are and what only one thread may do, as sandboxes look at it; what becomes of a thread;
- * memory that stays. */
+/* threads.c - which threads there are and what only one thread may do, as sandboxes look at it; what becomes of a
+ * thread; memory that stays. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -139,7 +139,8 @@ static void step_cancel(char **unused)
     join(thread);
 }
 
-/* A thread creates so many pipelines that the program has not created yet. It was cancelled before, but has not noticed. */
+/* A thread creates so many pipelines that the program has not created yet. It was cancelled before, but has not
+ * noticed. */
 static void *create_pipelines(void *count)
 {
     unsigned first = host_next_pipeline, how_many = *(unsigned *)count;
@@ -173,7 +174,8 @@ static void *hammer(void *unused)
     return unused;
 }
 
-/* So many threads create all pipelines again and again, up to the end. Each has done so five times when this returns. */
+/* So many threads create all pipelines again and again, up to the end. Each has done so five times when this
+ * returns. */
 static void step_hammer(char **arguments)
 {
     unsigned count = (unsigned)atoi(arguments[0]);

@@ -2,9 +2,9 @@
  * canonical - shim/layer/vulkan/walk.c and shaders/fingerprints.c by themselves: which members of a pipeline's create
  * info decide its canonical form, and which its fingerprint.
  *
- * Changes each word of some structures, for pipelines of several sorts, and prints a line for each word:
- * SORT STRUCTURE OFFSET, 1 if the canonical form changes, 1 if the fingerprint does. Ends with 1 if the fingerprint changes
- * and the canonical form does not.
+ * Changes each word of some structures, for pipelines of several sorts, and prints a line for each word: SORT STRUCTURE
+ * OFFSET, 1 if the canonical form changes, 1 if the fingerprint does. Ends with 1 if the fingerprint changes and the
+ * canonical form does not.
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/vulkan/create_info.c"

@@ -1,6 +1,6 @@
 /*
- * commands MINOR [EXTENSION]... -- NAME...: a device of Vulkan 1.MINOR with these extensions. Prints which of these commands
- * vkGetDeviceProcAddr gives, and where each points: library and offset.
+ * commands MINOR [EXTENSION]... -- NAME...: a device of Vulkan 1.MINOR with these extensions. Prints which of these
+ * commands vkGetDeviceProcAddr gives, and where each points: library and offset.
  */
 #define _GNU_SOURCE
 #include "program.h"

@@ -1,7 +1,7 @@
 /*
- * elevated LIBRARY [told] - uses the layer as the loader would, which looks for layers in the system's directories alone
- * when a process is elevated: an instance, a device, a compute pipeline. Prints whether the process is elevated, and
- * which libraries it holds. With `told` the layer is told so by a getauxval of the program's own.
+ * elevated LIBRARY [told] - uses the layer as the loader would, which looks for layers in the system's directories
+ * alone when a process is elevated: an instance, a device, a compute pipeline. Prints whether the process is elevated,
+ * and which libraries it holds. With `told` the layer is told so by a getauxval of the program's own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

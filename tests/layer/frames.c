@@ -1,7 +1,7 @@
 /*
- * frames FRAMES [OPTION=VALUE]... presents frames, and tells when: a line "frame SWAPCHAIN NUMBER BEFORE AFTER" for each
- * present, with the times right before and after the call. Every `every`-th frame creates pipelines, which takes as long as
- * the driver does: "compiles FRAME COUNT".
+ * frames FRAMES [OPTION=VALUE]... presents frames, and tells when: a line "frame SWAPCHAIN NUMBER BEFORE AFTER" for
+ * each present, with the times right before and after the call. Every `every`-th frame creates pipelines, which takes
+ * as long as the driver does: "compiles FRAME COUNT".
  *
  *   every=10     how often frames create pipelines; 0: never
  *   least=4      how many they create at least, and most=9 at most

@@ -1,6 +1,6 @@
 /* holdings [APPLICATION [ENGINE [FILE]]] - an instance of these names, a device and a compute pipeline; then what the
- * process holds, a line each: library FILE, thread NAME. Maps FILE before, as Wine maps a Windows program, and ends after
- * the end of standard input. */
+ * process holds, a line each: library FILE, thread NAME. Maps FILE before, as Wine maps a Windows program, and ends
+ * after the end of standard input. */
 #define _GNU_SOURCE
 #include "program.h"
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /*
- * layouts [NAME...] - creates a compute pipeline of one shader for each kind of pipeline layout, or for these, and prints
- * its name and VkResult. What a layout is made of is destroyed as early as Vulkan allows.
+ * layouts [NAME...] - creates a compute pipeline of one shader for each kind of pipeline layout, or for these, and
+ * prints its name and VkResult. What a layout is made of is destroyed as early as Vulkan allows.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * Prints what commands of VK_KHR_get_physical_device_properties2 say of the device and of pipeline binaries: on Vulkan 1.1
- * both names, on 1.0 the extension's with the extension and, as some programs call it, without: what is found then may
- * answer, and the loader's function has to.
+ * Prints what commands of VK_KHR_get_physical_device_properties2 say of the device and of pipeline binaries: on Vulkan
+ * 1.1 both names, on 1.0 the extension's with the extension and, as some programs call it, without: what is found then
+ * may answer, and the loader's function has to.
  */
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* shim/layer/process/shared_map.c by itself: what is found after a change that waited in vain for a thread that reads. */
+/* shim/layer/process/shared_map.c by itself: what is found after a change that waited in vain for a thread
+ * that reads. */
 #define _GNU_SOURCE
 #include "../../shim/layer/process/number_map.c"
 #include "../../shim/layer/process/patience.c"

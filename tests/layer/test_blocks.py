@@ -1,5 +1,5 @@
-"""Nothing lasting from one bad moment: what makes later runs worse needs evidence, concerns the program that gave it,
-and ends. The layer obeys it without the interpreter."""
+"""One bad moment has no lasting effect: what makes later runs do less needs evidence, concerns the program that gave
+it, and ends. The layer obeys it without the interpreter."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_debug_variable_of_the_driver(world: World, variable: str) -> None:
 
 def test_driver_that_keeps_nothing(scripted: ScriptedDriver) -> None:
     """After two runs in which the driver's caches kept nothing, the layer is off without the interpreter. A run after
-    the verdict's end tries again, and the first cell with data ends it."""
+    the block's end tries again, and the first cell with data ends it."""
     world = scripted.world
     for _ in range(2):
         scripted.demo("--count", COUNT, script="pipeline=ignore")
@@ -109,7 +109,7 @@ def test_clock_that_was_wrong(scripted: ScriptedDriver, seconds: int) -> None:
 
 
 def age(world: World, seconds: int) -> None:
-    """Makes all verdicts, and the decisions that were made of them, so much older."""
+    """Makes all blocks, and the decisions that were compiled from them, older by this many seconds."""
     for path in world.store.glob("plans/*.plan"):
         decision = bytearray(path.read_bytes()[16:])
         at = ffi.offsetof("PylayerDecision", "valid_from_s")
@@ -206,8 +206,8 @@ def test_too_many_deaths_cost_nothing_more(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("whose", ["its own", "all programs'"])
 def test_verdict_of_another_process(scripted: ScriptedDriver, whose: str) -> None:
-    """A verdict that another process writes, or that somebody ends, holds from the next run on, and the layer obeys it
-    alone from the run after that on."""
+    """A block that another process writes, or that somebody ends, takes effect from the next run on, and the
+    layer obeys it alone from the run after that on."""
     world = scripted.world
     for _ in range(3):
         scripted.demo("--count", COUNT)
@@ -256,7 +256,7 @@ def test_device_that_is_refused_once(scripted: ScriptedDriver, earlier: int, res
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 400, b"\xff" * 9000])
 def test_damaged_file_of_verdicts(scripted: ScriptedDriver, damage: bytes) -> None:
-    """A damaged file of verdicts says nothing, and the layer reads the store as without it."""
+    """A damaged file of blocks says nothing, and the layer reads the store as without it."""
     world = scripted.world
     for _ in range(2):
         scripted.demo("--count", COUNT)

@@ -58,7 +58,7 @@ def test_fingerprints_of_hits_in_the_own_cache(world: World) -> None:
 
 @pytest.mark.parametrize("mode", ["observe", "off"])
 def test_fingerprints_of_other_modes(world: World, mode: str) -> None:
-    """Pipelines created without a probe have fingerprints too. Without a mode none are made."""
+    """Pipelines created without a probe have fingerprints too. With mode off none are made."""
     cells = record(world)
     world.demo("--count", 20)
     seen = only(cells.take(), "destroyed")[0]["seen"]

@@ -36,6 +36,19 @@ def run(scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, 
     return scripted.counts["compiles"]
 
 
+def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver) -> None:
+    """If all cells have the same large part in them, the store has it once for many pipelines, and a later run finds
+    all of them."""
+    shared = 1 << 20
+    script = f"payload=2048;shared={shared}"
+    assert run(scripted, script=script) == COUNT
+    stored = sum(path.stat().st_size for path in scripted.world.stored_files())
+    assert stored < 12 * shared  # as cells, they are 96 times as large
+    assert run(scripted, script=script) == 0
+    found = records(scripted.world)
+    assert found[CHUNK] > found[CELL]
+
+
 def store_chunks(scripted: ScriptedDriver, script: str = PAYLOAD) -> None:
     """Runs the program until its cells are chunks: on a busy machine vkDestroyDevice may have no time to join them."""
     for _ in range(20):

@@ -30,7 +30,7 @@ DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a store with 40 pipelines in more closed journals than a program leaves unfolded at exit."""
+    """Returns a store with 40 pipelines in more closed journals than a program leaves uncompacted at exit."""
     world = World(tmp_path_factory.mktemp("filled"))
     world.demo("--count", 40, "--no-destroy")  # so that its cells stay in a journal
     split_journals(world, EXIT_JOURNALS + 1)
@@ -125,8 +125,8 @@ def test_killed_while_compacting(journals: World, moment: str) -> None:
 @pytest.mark.parametrize("claim_is_lost", [False, True])
 @pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
 def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
-    """A process that ends while another one compactions does not compact. If the first one's claim was lost, both do
-    the same work. Nothing is lost either way."""
+    """A process that ends while another one compacts does not compact. If the first one's claim was lost, both do the
+    same work. Nothing is lost either way."""
     before = content_of(journals)
     for _ in range(50):
         environment = journals.environment_with(FailingDisk(journals, moment).environment)

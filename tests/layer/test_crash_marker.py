@@ -1,5 +1,5 @@
 """The crash marker. Stored data that crashes the driver ends one process and is then blocked. A crash with another
-cause sets nothing aside. RADV crashes when it creates poisoned pipelines; the scripted driver crashes where a test
+cause blocks nothing. RADV crashes when it creates poisoned pipelines; the scripted driver crashes where a test
 tells it to."""
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def test_suspects_are_not_exported(world: World) -> None:
 
 
 def test_several_processes_die_at_once(world: World) -> None:
-    """Several processes that crash at the same time each leave a mark, and the next start sets all of it aside."""
+    """Several processes that crash at the same time each leave a crash marker, and the next start blocks all of it."""
     warm(world)
     poison(world, 2)
     with ThreadPoolExecutor(4) as pool:
@@ -151,7 +151,7 @@ def test_death_that_was_not_known_of(world: World) -> None:
 
 
 def test_marks_outlast_threads() -> None:
-    """As many calls at once are watched as there are marks, however many threads have ended."""
+    """As many calls at once are watched as the crash marker has marks, however many threads have ended."""
     done = subprocess.run([str(BUILD / "tests" / "marks")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -365,7 +365,7 @@ def test_suspected_twice(scripted: ScriptedDriver) -> None:
 
 
 def test_suspects_of_two_types(world: World) -> None:
-    """Records and pipelines that are blocked are told apart where the layer itself reads them from the store."""
+    """The layer itself, when it reads the store, tells blocked records from blocked pipelines."""
     warm(world)
     (path,) = world.stored_files(".closed")
     found = [one for part in Reader(str(path)).parts([]) for one in part.records if one.is_pipeline]

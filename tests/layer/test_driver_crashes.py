@@ -108,8 +108,8 @@ def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, mode: str,
 
 
 def test_verdict_in_a_file_that_is_replaced(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Another process combines the files of verdicts after this one has listed them, and before it opens them. The
-    verdict in them still holds."""
+    """Another process combines the files of blocks after this one has listed them, and before it opens them. The block
+    in them still holds."""
     file, script = tmp_path / "cache", "pipeline=crash?guilty"
     scripted.demo("--count", 8, "--cache", "object", "--cache-save", file, script="guilty=3")
     arguments = ["--count", 8, "--cache", file]

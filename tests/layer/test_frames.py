@@ -228,7 +228,7 @@ def test_warm(driver: ScriptedDriver) -> None:
 
 
 def test_off(driver: ScriptedDriver) -> None:
-    """With the mode off no frame is seen."""
+    """With mode off no frame is seen."""
     driver.settings(mode="off")
     driver.program("frames", 10, script=SLOW)
     counted = [values["counters"].get("frames", 0) for values in driver.world.runs()]

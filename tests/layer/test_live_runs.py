@@ -177,7 +177,8 @@ def test_kills_leave_no_more_runs_than_others(world: World) -> None:
 
 
 def test_crash_that_policy_judges(scripted: ScriptedDriver) -> None:
-    """A process that dies in the driver over stored data leaves marks. Policy judges them and keeps the run."""
+    """A process that dies in the driver over stored data leaves a crash marker. Policy decides what it
+    blocks, and keeps the run."""
     world = scripted.world
     fill(world)
     run(world, *WARM, **scripted.environment("pipeline=crash?hit@3"))

@@ -22,8 +22,8 @@ def test_wrong_script_is_an_error(scripted: ScriptedDriver, script: str) -> None
     assert result.returncode != 0 and "test driver: " in result.stderr
 
 
-#: Modes in which modes differ. The others are about the process, the device and its version, which do not depend on
-#: the mode, or have less than one of these.
+#: Programs that run differently with each mode. The others are about the process, the device and its version, which do
+#: not depend on the mode, or have less than one of these.
 DIFFERENT = (
     "ray tracing",
     "deferred ray tracing",

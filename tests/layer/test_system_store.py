@@ -174,8 +174,8 @@ def test_commands_write_nothing(world: World, system: Path) -> None:
 @pytest.mark.parametrize("script", ["create-cache=crash?guilty", "pipeline=crash?guilty"])
 @pytest.mark.parametrize("first", ["policy reads", "the layer reads"])
 def test_pipeline_that_crashes_the_driver(scripted: ScriptedDriver, script: str, first: str) -> None:
-    """A driver that crashes over a pipeline of the system's store does so once for each user. The verdict is in the
-    user's store, and what it blocks is compiled once."""
+    """A driver that crashes over a pipeline of the system's store does so once for each user. The block is in the
+    user's store, and what it forbids is compiled once."""
     world, builder = scripted.world, scripted.world.directory / "builder"
     scripted.demo("--count", 8, script="guilty=3")
     world.store.rename(builder)

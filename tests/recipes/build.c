@@ -74,7 +74,8 @@ static bool lacks_feature_of(const State *state, uint64_t flags)
            ((flags & CREATE_DESCRIPTOR_HEAP) && !has[DESCRIPTOR_HEAP]);
 }
 
-/* VUID-VkPipelineCreateFlags2CreateInfo-flags-requiredbitmask: there has to be one. Programs chain none, too: `always`. */
+/* VUID-VkPipelineCreateFlags2CreateInfo-flags-requiredbitmask: there has to be one. Programs chain none, too:
+ * `always`. */
 static const char *add_flags2(const State *state, Build *out, const Words *words)
 {
     bool has = state->device->has[MAINTENANCE_5], added = state->add.flags2 && has;

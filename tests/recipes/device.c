@@ -213,8 +213,8 @@ static void enable(Device *device, Request *request)
         chain(request, &request->vulkan14);
 }
 
-/* Nothing else of Vulkan 1.0: robust access for all pipelines would make those alike that differ in it, and drivers' keys
- * depend on what is enabled. */
+/* Nothing else of Vulkan 1.0: robust access for all pipelines would make those alike that differ in it, and drivers'
+ * keys depend on what is enabled. */
 static void enable_core(Device *device, Request *request)
 {
     VkPhysicalDeviceFeatures wanted = {0};

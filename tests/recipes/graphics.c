@@ -146,7 +146,8 @@ static const char *add_stages(State *state, Build *out, const Words *words, Purp
 
 /* ---- links ----------------------------------------------------------------------------------------------------- */
 
-/* Libraries, and parts that the create info has itself, have to be the four parts of one pipeline; of a library some. */
+/* Libraries, and parts that the create info has itself, have to be the four parts of one pipeline; of a
+ * library some. */
 static const char *check_parts(const Build *out, const PipelineSlot **slots, uint32_t count, uint32_t own)
 {
     uint32_t parts = own;
@@ -211,8 +212,8 @@ static const char *build_linked(State *state, Build *out, const Words *words, Pu
 
 #define NO_POINTER ((const void *)16)
 
-/* VUID-VkGraphicsPipelineCreateInfo-pStages-02095: mesh shaders have no vertex input. Without rasterization its states are
- * ignored, and may be no pointers at all, as those of attachments that a subpass does not use. */
+/* VUID-VkGraphicsPipelineCreateInfo-pStages-02095: mesh shaders have no vertex input. Without rasterization its states
+ * are ignored, and may be no pointers at all, as those of attachments that a subpass does not use. */
 static void fill_info(const State *state, Build *out, const Words *words, uint32_t parts, Pass pass)
 {
     bool vertices = !words_value(words, "mesh"), raster = !words_value(words, "discard");

@@ -74,8 +74,8 @@ static VkPipelineExecutableInfoKHR executable_of(VkPipeline pipeline, uint32_t n
         .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = number};
 }
 
-/* Whether a pipeline is the one that was asked for: statistics can be asked for without keeping a driver from its caches,
- * and RADV's have hashes of the pipeline and its code. */
+/* Whether a pipeline is the one that was asked for: statistics can be asked for without keeping a driver from its
+ * caches, and RADV's have hashes of the pipeline and its code. */
 uint64_t statistics_digest(const Device *device, VkPipeline pipeline)
 {
     VkPipelineExecutablePropertiesKHR all[MOST];

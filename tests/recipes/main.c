@@ -5,11 +5,11 @@
  *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] FILE...
  *                                                    files, on one device, each with slots of its own
  *
- * A recipe is a line `device FEATURE...` and lines of calls: see the functions run_*. On standard input it stands between
- * `begin SALT` and `end`, and has a device of its own; recipes of other salts have other shaders. A line of a file may begin
- * with a name and a colon. What is printed for it begins with that name and the file's: `derivatives.scene-parent result=0
- * P0=set`. Files run one after another, or, with --times, each so often and all at the same time. What is printed says
- * nothing that may differ between two runs of one driver.
+ * A recipe is a line `device FEATURE...` and lines of calls: see the functions run_*. On standard input it stands
+ * between `begin SALT` and `end`, and has a device of its own; recipes of other salts have other shaders. A line of a
+ * file may begin with a name and a colon. What is printed for it begins with that name and the file's:
+ * `derivatives.scene-parent result=0 P0=set`. Files run one after another, or, with --times, each so often and all at
+ * the same time. What is printed says nothing that may differ between two runs of one driver.
  *
  * --feedback, --statistics and --flags2 add these to each pipeline that has none; with --cache the program passes a
  * VkPipelineCache wherever a recipe passes none. What is printed last, `used=1 live=0 foreign=0`, is of `allocator`.

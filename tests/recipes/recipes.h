@@ -1,8 +1,9 @@
 /*
  * recipes.h - what a recipe works on: one device and numbered slots of objects.
  *
- * A recipe is valid whatever its lines are: a line that Vulkan's valid usage forbids, that asks for what the device lacks,
- * or that needs an object which an earlier line did not give, is skipped and says so. Any lines can so be taken out.
+ * A recipe is valid whatever its lines are: a line that Vulkan's valid usage forbids, that asks for what the device
+ * lacks, or that needs an object which an earlier line did not give, is skipped and says so. Any lines can so be taken
+ * out.
  */
 #ifndef RECIPES_H
 #define RECIPES_H

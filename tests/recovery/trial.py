@@ -98,7 +98,7 @@ class Outcome:
     #: Clean runs until nothing differed; 0 if something still did after the last.
     after: int = 0
     bad: str = ""
-    #: Verdicts that last by their rule, if they explain what was wrong.
+    #: Blocks that last by their rule, if they explain what was wrong.
     by_rule: list[str] = field(default_factory=list)
 
 
@@ -411,7 +411,7 @@ class Bench:
             outcome.by_rule = self.verdicts_by_rule()
 
     def verdicts_by_rule(self) -> list[str]:
-        """Verdicts in force to which one death leads, and which no later run ends: about calls that the layer adds."""
+        """Blocks in force to which one death leads, and which no later run ends: about calls that the layer adds."""
         root = str(self.place / "store")
         found = []
         for name in identity_names(root):

@@ -1,8 +1,8 @@
 /*
  * keep.c - for LD_PRELOAD: what a sanitizer has to know of when the process ends.
  *
- * Libraries stay. ThreadSanitizer's atexit() forgets which library registered a handler, so the handlers of a driver that
- * the loader has closed would be called at exit() where its code no longer is. LeakSanitizer names what lies at an
+ * Libraries stay. ThreadSanitizer's atexit() forgets which library registered a handler, so the handlers of a driver
+ * that the loader has closed would be called at exit() where its code no longer is. LeakSanitizer names what lies at an
  * address when the process ends, which for a driver that was closed is another library.
  *
  * LeakSanitizer does not look into memory from mmap(). Python has its objects and the frames of its functions there. If

@@ -1,5 +1,5 @@
-"""The mark of a process that died: the fewest records that explain the death are blocked, for its program alone, and
-are later used again. The files of verdicts, and what is compiled of them for the layer."""
+"""The crash marker of a process that died: the fewest records that explain the death are blocked, for its program
+alone, and are later used again. The files of blocks, and what is compiled from them for the layer."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_processes_that_die_together(folder: Folder) -> None:
 
 
 def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Moves the clock of verdicts so far ahead of the real one."""
+    """Moves the clock of blocks ahead of the real one by this many seconds."""
     real = time.time_ns
     monkeypatch.setattr(BlockList, "now_ns", property(lambda self: real() + int(seconds * 1e9)))
 
@@ -172,7 +172,7 @@ def test_two_starts_find_the_same_death(folder: Folder) -> None:
 
 
 def verdict(subject: int = 11, type: int = PIPELINE, **changes: int) -> Block:
-    """Returns a verdict that was just decided."""
+    """Returns a block that was just decided."""
     now = time.time_ns()
     values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
     return Block(type=type, subject=subject, **{**values, **changes})

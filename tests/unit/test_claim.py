@@ -1,4 +1,4 @@
-"""The claim: one process at a time compactions, and nobody removes the claim of a running one."""
+"""The claim: one process at a time compacts, and nobody removes the claim of a running one."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
         assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
 
 
-# ---- compacts -------------------------------------------------------------------------------------------
+# ---- compaction -----------------------------------------------------------------------------------------
 
 #: A journal's program and data. Many journals share a few data.
 JOURNALS = st.lists(st.tuples(st.sampled_from(PROGRAMS), st.lists(ANY_DATA, min_size=1, max_size=5)), max_size=6)
@@ -301,7 +301,7 @@ def test_two_compaction_and_a_reader(
     everything: tuple[bool, bool],
     order: list[int],
 ) -> None:
-    """Two processes that compaction at once, each taking itself for the only one, and a third that loads, lose
+    """Two processes that compact at once, each taking itself for the only one, and a third that loads, lose
     nothing."""
     with a_folder() as folder, mock.patch.object(Claim, "acquire", return_value=True):
         for some in packed:

@@ -45,8 +45,8 @@ typedef struct Binaries {
     /* enabled: pipelineBinaries is enabled. app_enabled: the application enabled it. */
     bool enabled, app_enabled;
     /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
-     * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
-     * layer adds no cache, and stores no binaries. */
+     * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on
+     * the layer adds no cache, and stores no binaries. */
     atomic_bool app_keeps;
     bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
     bool internal_cache;      /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
@@ -60,9 +60,9 @@ typedef struct Binaries {
 } Binaries;
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
-/* Returns the XXH3-64 of the driver's global key, and 0 if the driver does not give it. Binaries are of use only under an
- * equal one: it changes with anything that makes them useless (Vulkan, vkGetPipelineKeyKHR). The driver is asked by the
- * first call, so that a program which only enables the extension needs no key. */
+/* Returns the XXH3-64 of the driver's global key, and 0 if the driver does not give it. Binaries are of use only under
+ * an equal one: it changes with anything that makes them useless (Vulkan, vkGetPipelineKeyKHR). The driver is asked by
+ * the first call, so that a program which only enables the extension needs no key. */
 uint64_t binaries_global_key(Binaries *binaries);
 /* Frees memory. binary_index_close has destroyed the driver's objects before. */
 void binaries_close(Binaries *binaries);
@@ -73,8 +73,8 @@ void binaries_close(Binaries *binaries);
 void binary_index_close(Binaries *binaries);
 /* Returns the newest entry of the key that was not evicted; NULL if there is none. */
 BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
-/* Copies a record into the index. Returns false if the record is malformed, of another global key or in the index already,
- * or there is no room. */
+/* Copies a record into the index. Returns false if the record is malformed, of another global key or in the index
+ * already, or there is no room. */
 bool binary_index_load(Binaries *binaries, const void *data, uint64_t size);
 /* Takes over malloc'd handles, of a pipeline whose record has this size. Returns false if the key was in the index
  * before. */
@@ -109,8 +109,8 @@ const BinaryRecord *binary_record_check(const void *data, uint64_t size);
  * global_key is 0. */
 BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size);
-/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. Returns malloc'd handles; NULL, and
- * there is none, if not all could be created. */
+/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. Returns malloc'd handles; NULL,
+ * and there is none, if not all could be created. */
 VkPipelineBinaryKHR *binary_record_create(const Driver *driver, const BinaryRecord *record);
 /* Destroys and frees malloc'd handles. */
 void binaries_destroy(const Driver *driver, uint32_t handle_count, VkPipelineBinaryKHR *handles);

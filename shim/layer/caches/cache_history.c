@@ -8,7 +8,7 @@
 #include "process/process.h"
 #include "store/run_file.h"
 
-/* Beyond either, policy combines the files: when it is idle, or at the end of the process. */
+/* Beyond this many files or bytes policy combines the files, when it is idle or at the end of the process. */
 #define MANY_FILES 32
 #define MANY_BYTES (32u << 20)
 
@@ -46,7 +46,7 @@ static void add(History *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], bo
         *known |= passed ? KNOWN_PASSED : KNOWN_READ;
 }
 
-/* Returns true if the program read this data, or only passed it where that counts. */
+/* Returns true if the program read this data, or, with passed_counts, passed it. */
 static bool has(const History *history, const uint8_t digest[PYLAYER_DIGEST_BYTES], bool passed_counts)
 {
     return number_map_find(&history->known, digest_id(digest)) >= (passed_counts ? KNOWN_PASSED : KNOWN_READ);
@@ -65,7 +65,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     add(history, known.digest, known.flags & HISTORY_PASSED);
 }
 
-/* Reads a file for the newest history. */
+/* Reads a file into the history that was made last, the head of the list. */
 static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
@@ -107,9 +107,10 @@ bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     History *history = history_locked(caches);
-    /* strict believes only what the program read, and report tells it apart. */
+    /* With strict only data that the program read is known. With report policy tells the two apart. */
     bool known = history && has(history, digest, !(plan->strict_caches || plan->report_caches));
-    /* Only policy combines the files. In a program that is always killed it starts only if it is asked something. */
+    /* Only policy combines the files. In a program that is always killed it may never start, so if there are too many
+     * files, ask it about this data. */
     if (history && history->files > 2 * MANY_FILES) {
         history->files = 0;
         known = false;

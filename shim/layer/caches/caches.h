@@ -20,7 +20,7 @@ typedef struct AppCache {
      * cache of its own belongs into that cache. It is merged later, when somebody can look into the cache, and all at
      * once: most programs never look. */
     SharedMap contents;
-    atomic_bool owes_all; /* something that has no fingerprint, or could not be merged, is missing */
+    atomic_bool owes_all; /* something is missing that has no fingerprint, or could not be merged: merge everything */
 } AppCache;
 
 typedef struct Caches {
@@ -57,7 +57,7 @@ void caches_close(Caches *caches);
 
 /* ---- pipeline_cache.c: the application's own VkPipelineCache objects ------------------------------------- */
 
-/* Returns AppCache::data_id for marks; 0 without a cache. */
+/* Returns AppCache::data_id for the crash marker; 0 without a cache. */
 static inline uint64_t app_cache_data_id(const AppCache *app_cache)
 {
     return app_cache ? app_cache->data_id : 0;
@@ -75,8 +75,8 @@ void app_caches_free(Caches *caches);
 bool app_cache_owes(AppCache *app_cache, uint64_t fingerprint);
 /* Notes that a pipeline was merged into the cache. */
 void app_cache_holds(AppCache *app_cache, uint64_t fingerprint);
-/* Returns what is owed, for the caller to free, and notes that it is there. NULL: nothing is owed, or memory is short.
- * */
+/* Returns the fingerprints of what is still to be merged, which the caller frees, and notes them as merged. NULL: there
+ * are none, or memory is short. */
 uint64_t *app_cache_take_owed(AppCache *app_cache, size_t *count);
 
 /* ---- own_data.c: what the program passes to vkCreatePipelineCache and what it reads ---------------------- */
@@ -87,7 +87,7 @@ typedef struct OwnData {
     bool passes;   /* policy passed it, or the time for its answers is spent */
     const VkPipelineCacheCreateInfo *info;
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* zero if it was not needed */
-    uint64_t id;                          /* of the digest, for marks; 0: no data, or refused */
+    uint64_t id;                          /* of the digest, for the crash marker; 0: no data, or refused */
 } OwnData;
 
 /* Fills in *data. Returns true if the driver must not get the data. */
@@ -156,7 +156,7 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
 
 /* ---- stored.c: finds stored pipelines by their fingerprints and gives them to the driver when they are created --- */
 
-/* So what the program does not create is not read, and no pipeline waits for the interpreter. */
+/* What the program does not create is not read, and no pipeline waits for the interpreter. */
 
 /* Merges a record that is stored under this fingerprint, with the rest of its chunk, into the layer's cache. Of several
  * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates

@@ -21,8 +21,8 @@ VkPipelineCache driver_cache_create(const Driver *driver, const void *data, size
     return cache;
 }
 
-/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. NVK reports too small a size
- * for some pipelines, so each further attempt has twice the room. */
+/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. NVK reports too small a
+ * size for some pipelines, so each further attempt has twice the room. */
 uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *size)
 {
     *size = 0;

@@ -4,10 +4,10 @@
  * damage: the program may have run without the layer, or the store may not have been writable. No record shows either.
  *
  * Layout, in the machine's byte order: four sums of 64-bit words, which find a single changed word; the offset of the
- * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. A changed word leaves the sum of the even or that
- * of the odd words as it was, so the original is looked up by it. Piece boundaries do not depend on the blob's size, so a
- * cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py uses the same
- * boundaries.
+ * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. A changed word leaves the sum of the even or
+ * that of the odd words as it was, so the original is looked up by it. Piece boundaries do not depend on the blob's
+ * size, so a cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py uses
+ * the same boundaries.
  */
 #include <string.h>
 
@@ -24,8 +24,8 @@ static uint64_t piece_bytes(uint64_t offset)
     return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
 }
 
-/* Makes four sums modulo 2^64: of the even words, of the odd words, of each word times its index, and of each word times
- * its index squared. */
+/* Makes four sums modulo 2^64: of the even words, of the odd words, of each word times its index, and of each word
+ * times its index squared. */
 static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[4])
 {
     memset(sums, 0, 4 * sizeof *sums);

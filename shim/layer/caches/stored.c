@@ -7,15 +7,18 @@
 #include "crash/crash_marker.h"
 #include "process/process.h"
 
-/* How long a creation waits for a record that another thread is giving to the driver. */
+/* 'Giving' a record means that the driver merges it into the layer's cache, or into one of the application's.
+ *
+ * How long a creation waits for a record that another thread is giving. */
 #ifndef GIVEN_WAIT_NS /* shorter in the fuzz targets */
 #define GIVEN_WAIT_NS 5000000000ull
 #endif
-/* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
+/* A waiting thread only yields the processor for this long before it sleeps. Waking it then takes 50 us and more. */
 #define SPIN_NS 200000
-/* How long one creation gives the driver records without a fingerprint. The next one goes on. */
+/* How long one creation gives records without a fingerprint. The next creation goes on with the rest. */
 #define UNNAMED_NS 5000000
 
+/* The states of a record in Stored::places. Absent or 0: nobody gives it. */
 #define GIVING 1
 #define GIVEN 2
 
@@ -30,7 +33,7 @@ static void note_place(Stored *stored, Place place, uint64_t state)
     pthread_mutex_unlock(&stored->mutex);
 }
 
-/* Returns false if somebody else has given the record, or is giving it. */
+/* Claims a record for this thread. Returns false if another thread is giving it, or somebody has given it. */
 static bool claim(Stored *stored, Place place)
 {
     pthread_mutex_lock(&stored->mutex);
@@ -53,7 +56,8 @@ static void give_record(Caches *caches, const StoredRecord *record)
     const RecordHeader *header = &record->header;
     unsigned known = record_is_recent(header) ? SEEN_TOLD : 0;
     atomic_store(&caches->crash->holds_stored, true);
-    /* The driver may have the same data under another fingerprint, or from a source that a compaction did not delete. */
+    /* The driver may have got the same data under another fingerprint, or from a file that a compaction has not
+     * deleted yet. */
     bool twice = cells_given(caches, header->digest);
     bool taken = twice || cells_merge_record(caches, NULL, record);
     for (size_t i = 0; i < record->cell_count; i++)
@@ -75,15 +79,15 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     if (result == READ_DONE && record.cell_count > 0 && !is_blocked(caches, &record))
         give_record(caches, &record);
     index_tell_damage(store, record.file, result);
-    /* A record that did not verify counts as given, so that nobody waits for it or reads it again. A read that was too
-     * late is unclaimed, so that a later creation can try again. */
+    /* A record that did not verify counts as given, so that nobody waits for it or reads it again. If the read was
+     * abandoned, the record is unclaimed, so that a later creation can try again. */
     note_place(&store->stored, place, result == READ_LATE ? 0 : GIVEN);
     free(record.data);
     count(&counters_of(caches->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
 
-/* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
+/* Waits until another thread has given a record. The caller holds the mutex, which is released meanwhile. */
 static void await_given_locked(Caches *caches, Place place)
 {
     Stored *stored = &caches->store->stored;
@@ -101,7 +105,7 @@ static void await_given_locked(Caches *caches, Place place)
     }
 }
 
-/* Gives a record, unless somebody else does. Then *mine is false. */
+/* Gives a record. If another thread does that already, waits for it and sets *mine to false. */
 static enum ReadResult give(Caches *caches, Place place, bool *mine)
 {
     Stored *stored = &caches->store->stored;
@@ -115,9 +119,9 @@ static enum ReadResult give(Caches *caches, Place place, bool *mine)
     return READ_DONE;
 }
 
-/* Returns the worst of what became of the records. Of several with a fingerprint the driver gets one, and *more is set:
- * it may find the pipeline in that. Records without a fingerprint may be many, and are those of other pipelines: at the
- * deadline the rest is left to the next creation. */
+/* Gives the records that are stored under a fingerprint. Returns the worst of their results. Of several records only
+ * one is given, because the driver may find the pipeline in it, and *more is set. Of records without a fingerprint
+ * (fingerprint 0) there may be many, mostly of other pipelines, so the next creation goes on after a deadline. */
 static enum ReadResult give_some(Caches *caches, uint64_t fingerprint, bool *more)
 {
     Places found = {0};
@@ -170,20 +174,20 @@ static int by_place(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Gives an application's cache the record at a place. Returns false if that could not be done. */
+/* Merges the record at a place into an application's cache. Returns false if that could not be done. */
 static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
 {
     StoredRecord record;
     bool given = stored_record_read(caches->store, place, &record) == READ_DONE;
-    /* The same pipeline may be stored as binaries, too. */
+    /* A record without cells is the same pipeline stored as binaries: not for a cache. */
     if (given && record.cell_count > 0)
         given = !is_blocked(caches, &record) && cells_merge_record(caches, app_cache, &record);
     free(record.data);
     return given;
 }
 
-/* Gives an application's cache the records with these fingerprints, chunks as a whole, so that it has what it would
- * hold without the layer. Returns false if one of the pipelines is missing. */
+/* Merges the records with these fingerprints into an application's cache, so that it has what it would hold without the
+ * layer. Chunks are merged as a whole. Returns false if one of the pipelines is missing. */
 static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
     Stored *stored = &caches->store->stored;

@@ -1,5 +1,4 @@
-/* crash.h - what a device has of crashes: the crash marker that tells the next process, and what earlier ones told this
- * */
+/* crash.h - what a device knows of crashes: its crash marker, for the next process, and what earlier processes left */
 #ifndef PYLAYER_CRASH_H
 #define PYLAYER_CRASH_H
 
@@ -12,8 +11,8 @@
  *
  * Without the layer a program would not make them, so a driver's fault in one of them must not cost more than one
  * crash: NVIDIA's driver (580.159.04) crashes in vkGetPipelineKeyKHR and in vkCreatePipelineBinariesKHR for some
- * pipelines (measured). Each is marked in the crash marker. When a process dies in one, later processes switch it off
- * for that kind of pipeline.
+ * pipelines (measured). Each call gets a mark in the crash marker. When a process dies in one, later processes switch
+ * it off for that kind of pipeline.
  */
 typedef struct AddedCalls {
     atomic_uint off[PYLAYER_MARK_END - PYLAYER_MARK_ADDED]; /* bit masks of PylayerPipelineKind, by PylayerMarkedCall */
@@ -21,7 +20,7 @@ typedef struct AddedCalls {
 
 void call_switch_off(AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind);
 
-/* Of the calls that are switched off together (marks.TOGETHER of pylayer/store), ask for the first: KEY, CELL. */
+/* Of calls that are switched off together (TOGETHER of pylayer/store/crash_marker.py), ask for the first: KEY, CELL. */
 static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall call, unsigned kind)
 {
     return atomic_load_explicit(&calls->off[call - PYLAYER_MARK_ADDED], memory_order_relaxed) >> kind & 1;
@@ -29,7 +28,7 @@ static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall c
 
 typedef struct Crash {
     AddedCalls added_calls;                    /* which of them are switched off */
-    _Atomic(PylayerMark *) marks;              /* the crash marker; NULL if there is none */
+    _Atomic(PylayerMark *) marks;              /* those of the crash marker; NULL if there is none */
     char *marker_path;                         /* the crash marker's file, if the layer made it */
     int marker_fd;                             /* open on overlayfs alone; 0: none */
     ino_t marker_inode;                        /* of that file */

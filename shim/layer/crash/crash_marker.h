@@ -4,9 +4,9 @@
  *
  * Drivers crash on damaged data, mostly not in the call that passes it: of 942 damaged binaries one driver crashed on
  * 301, all in vkCreate*Pipelines (measured, RADV 25.0.7). The layer cannot catch the crash, because signal handlers
- * are the program's. So before a call the layer writes into a mapped file what it is about to pass, and clears it
- * after the call: stores into memory, no system call. The file outlives the process. The next start of the same device
- * blocks what is still marked (pylayer/store/crash_marker.py).
+ * are the program's. So before a call the layer writes a *mark* into a mapped file, which says what it is about to
+ * pass, and clears it after the call: stores into memory, no system call. The file outlives the process. The next start
+ * of the same device blocks what is still marked (pylayer/store/crash_marker.py).
  *
  * Marks must cost next to nothing, so they say little: records and data by the beginning of their digests, pipelines
  * by their fingerprints. The layer marks nothing while the driver compiles into a cell: that is the application's call.

@@ -1,5 +1,4 @@
-/* opening.c - opens a device's folder of the store (devices.h): finds it, reads what is in it, and obeys the decision
- * */
+/* opening.c - opens a device's folder of the store (devices.h): finds it, reads what is in it, obeys the decision */
 #define _GNU_SOURCE
 #include "device/devices.h"
 

@@ -93,8 +93,8 @@ void frames_follow(Run *run, uint64_t swapchain, uint64_t next)
 
 /* ---- what came late -------------------------------------------------------------------------------- */
 
-/* Returns how long a frame usually takes. If half of the frames are generated ones, which follow another at once, one in
- * eight or more is not. */
+/* Returns how long a frame usually takes. If half of the frames are generated ones, which follow another at once, one
+ * in eight or more is not. */
 static uint32_t usual(const uint32_t *values, unsigned value_count)
 {
     uint32_t sorted[FRAME_HISTORY];

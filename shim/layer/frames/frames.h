@@ -1,8 +1,8 @@
 /*
  * frames.h - sees the frames that a program presents: when, on which thread, and which of them came late.
  *
- * A frame of a swapchain lasts from one vkQueuePresentKHR to the next. It is late if it takes longer than a frame at
- * 60 Hz, and 1.5 times what was usual before: the median, or, where most frames are generated ones that follow another at
+ * A frame of a swapchain lasts from one vkQueuePresentKHR to the next. It is late if it takes longer than a frame at 60
+ * Hz, and 1.5 times what was usual before: the median, or, where most frames are generated ones that follow another at
  * once, what the others take. pylayer/store/frames.py has the same rule. The hooks exist only for a device with
  * VK_KHR_swapchain, and allocate at its first present. A present costs a clock read and a few stores. Pipelines of all
  * devices of the process count: programs compile on one and present on another.
@@ -22,7 +22,8 @@
 #define FRAME_RING 4096u
 /* The most swapchains of a device that are seen at a time. */
 #define FRAME_STREAMS 16u
-/* Creations on another thread held up a frame if at most this many were presented in time while it was busy with them. */
+/* Creations on another thread held up a frame if at most this many were presented in time while it was busy
+ * with them. */
 #define FRAME_QUEUE 2u
 /* A thread that creates its next pipeline within this time is still busy. pylayer/report/late_frames.py has it, too. */
 #define FRAME_GAP_NS 1000000u

@@ -4,9 +4,9 @@
 #include "driver/dispatch.h"
 #include "process/process.h"
 
-/* Returns true if the driver may have failed because of the program's data. Without memory, or on a lost device, it
- * fails with any data. An empty cache would then hide the failure and lose the data, which the program may save over.
- * */
+/* Returns true if the driver may have failed because of the program's data. Without memory, or on a lost
+ * device, it fails with any data. An empty cache would then hide the failure and lose the data, which the
+ * program may overwrite. */
 static bool may_refuse_data(VkResult result)
 {
     return result != VK_SUCCESS && result != VK_ERROR_OUT_OF_HOST_MEMORY && result != VK_ERROR_OUT_OF_DEVICE_MEMORY &&

@@ -17,7 +17,7 @@
 #include "process/process.h"
 #include "store/run_file.h"
 
-/* One process of this many, by chance, has policy prune what the others left. */
+/* One in this many processes, chosen by chance, has policy compact journals and prune statistics at its end. */
 #define PRUNED_BY 64
 
 static atomic_ullong next_serial = 1;
@@ -78,12 +78,13 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     device->run.info = message->info;
     message->skip = device->instance->skip;
     decision_describe(message);
-    /* A decision may be one for a process that is not skipped, so use none while policy must still decide that. */
+    /* A stored decision was made for a process that no skip rule excludes, so use none while policy must still find out
+     * whether a rule excludes this one. */
     message->kept =
         message->skip == PYLAYER_SKIP_NO && decision_find(message, &device->store.kept, &device->state.wanted);
     if (message->kept) {
         device->run.plan = device->store.kept.plan;
-        /* If somebody wants to see what policy does, it does it now. */
+        /* At level info policy starts now, because somebody wants to see what it logs. */
         device->run.planned = mailbox_post(message, log_enabled(PYLAYER_LOG_INFO), UINT64_MAX);
         if (!device->run.planned) {
             device->run.plan = (PylayerPlan){0};
@@ -98,7 +99,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (!device->run.planned) {
         log_line(PYLAYER_LOG_WARN, "policy %sgave no plan for the device; the device runs without the layer",
                  process_links_late(0) ? "cannot start while the program loads a library, so it " : "");
-        policy_flush_at_exit(); /* by then policy keeps the plan for the next run */
+        policy_flush_at_exit(); /* by then policy has stored the plan for the next run */
     }
     message_done(message);
 }
@@ -214,7 +215,7 @@ static int select_mode(Device *device)
     int mode = device->run.plan.mode;
     if (mode == PYLAYER_MODE_BINARIES && !(device->binaries.enabled && binaries_global_key(&device->binaries) != 0))
         mode = PYLAYER_MODE_CELLS;
-    /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
+    /* Binaries need cache control too: a pipeline that cannot be stored as binaries is stored as a cell. */
     if (mode_keeps(mode) && !device->driver.cache_control)
         mode = PYLAYER_MODE_OFF;
     if (mode_keeps(mode) && !cells_open(&device->caches)) {
@@ -233,29 +234,29 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
     int mode = select_mode(device);
-    atomic_store(&device->run.mode, mode); /* the run's file, which device_open_store begins, names it */
+    atomic_store(&device->run.mode, mode); /* first: device_open_store begins the run's file, which names the mode */
     store->wants_work = now_ns() / 1000 % PRUNED_BY == 0;
     bool open = mode_keeps(mode) && *store->kept.reason && device_open_store(device);
     bool keeps = mode_keeps(atomic_load(&device->run.mode)), answered = true;
-    /* Without a file of this program no run has ended here, so none may have recorded. */
+    /* If the store has no file of this program, perhaps no run has recorded yet. */
     if (plan->record_state && keeps && (device->state.wanted || (open && store->stored.file_count == 0)))
         state_begin(&device->state, device->instance->object, info);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->run.serial);
     if (message)
         message->created = device_state(device);
     if (keeps && !open) {
-        answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy looks into the folder */
+        answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy opens the store */
         message_done(message);
     } else {
-        /* Cells are joined while there is a device. A program that is killed each time deletes no old statistics at its
-         * end. */
+        /* Two kinds of work start policy now. Cells can be joined only while there is a device. Old statistics are
+         * deleted at a program's end, and a program that is killed each time never gets there. */
         bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.marker_outside;
         bool work = joins || (store->found.ended.written && run_files_are_many());
         mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))
         return;
-    atomic_store(&device->run.mode, PYLAYER_MODE_OFF); /* policy may open it later, for the program's own data */
+    atomic_store(&device->run.mode, PYLAYER_MODE_OFF); /* policy may open the store later, for the program's own data */
     if (!answered && mailbox_is_open()) {
         count(&counters_of(&device->run)->totals.answers_late, 1);
         log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; the device runs without the layer");
@@ -268,14 +269,14 @@ static void device_end(Device *device)
     device_free(device);
 }
 
-/* Nobody waits, but policy frees what it holds for the device. */
+/* Tells policy that the device has ended, so that it frees what it holds for it. Does not wait. */
 static void tell_end(const Device *device)
 {
     if (device->run.planned && !process_is_forked_child() && !mailbox_withdraw(device->run.serial, false))
         mailbox_post(message_new(PYLAYER_MSG_FLUSH, device->run.serial), false, UINT64_MAX);
 }
 
-/* Returns the result: there is no device. */
+/* Frees a device that vkCreateDevice does not return. Returns the result. */
 static VkResult end_unmade(Device *device, VkResult result)
 {
     tell_end(device);
@@ -325,7 +326,7 @@ static void wait_for_policy(Device *device)
     bool done = mailbox_request(message, FLUSH_WAIT_NS);
     if (!done)
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
-    /* It may store what the messages hold, but what was counted ends with the device. */
+    /* Policy may still store what the messages hold, but the counters are gone with the device. */
     if (!done || process_links_late(0))
         run_file_write(&device->store);
     message_done(message);

@@ -11,8 +11,9 @@
 /* Of VkPhysicalDeviceVulkan14Features::maintenance5, which older headers do not have: 15 others precede it. */
 #define MAINTENANCE5_OFFSET (sizeof(VkBaseOutStructure) + 15 * sizeof(VkBool32))
 
-/* A feature is a member of its extension's struct, of which it is the only VkBool32, or of the struct of the core version
- * that includes it. If the latter is chained, the former must not be (VUID-VkDeviceCreateInfo-pNext-06532, -10360). */
+/* A feature is a member of its extension's struct, of which it is the only VkBool32, or of the struct of the core
+ * version that includes it. If the latter is chained, the former must not be (VUID-VkDeviceCreateInfo-pNext-06532,
+ * -10360). */
 static const struct {
     const char *extension, *feature;
     uint32_t core; /* the version that includes it */
@@ -27,7 +28,8 @@ static const struct {
                            VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES},
     [ADD_BINARIES] = {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, "pipelineBinaries", UINT32_MAX, 0, 0,
                       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR},
-    /* VK_KHR_pipeline_binary depends on it, or on VK_KHR_extended_flags, which devices without maintenance5 would have. */
+    /* VK_KHR_pipeline_binary depends on it, or on VK_KHR_extended_flags, which devices without maintenance5
+     * would have. */
     [ADD_MAINTENANCE5] = {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, "pipelineBinaries", VK_MAKE_API_VERSION(0, 1, 4, 0),
                           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES, MAINTENANCE5_OFFSET,
                           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR},
@@ -62,8 +64,8 @@ static bool enables_feature(const VkDeviceCreateInfo *info, enum Addition which)
 
 /* ---- what the device supports ------------------------------------------------------------------ */
 
-/* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is one, without
- * asking for the number first. */
+/* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is one,
+ * without asking for the number first. */
 #define MOST_EXTENSIONS 1024u
 
 static void find_offered(const Instance *instance, VkPhysicalDevice physical, bool offered[ADDITIONS])
@@ -140,8 +142,8 @@ void features_query(const Instance *instance, VkPhysicalDevice physical, const V
 
 /* ---- what the layer adds ----------------------------------------------------------------------- */
 
-/* Returns false, and says so, if the feature is off in a struct that cannot be copied, because one of unknown size precedes
- * it. */
+/* Returns false, and says so, if the feature is off in a struct that cannot be copied, because one of unknown size
+ * precedes it. */
 static bool can_set(const VkDeviceCreateInfo *info, enum Addition which)
 {
     const VkBool32 *value;
@@ -161,8 +163,8 @@ static void put_in_front(DeviceRequest *request, OneFeature *own, VkStructureTyp
     request->info.pNext = own;
 }
 
-/* Sets each feature in a copy of the chained struct that has it, otherwise in a struct of our own. Returns false if memory
- * is short. */
+/* Sets each feature in a copy of the chained struct that has it, otherwise in a struct of our own. Returns false if
+ * memory is short. */
 static bool set_features(DeviceRequest *request, const bool set[ADDITIONS])
 {
     const VkBaseInStructure *last = NULL;

@@ -60,8 +60,8 @@ bool glob_matches(const char *pattern, size_t pattern_size, const char *text, si
 
 /* ---- rules ---------------------------------------------------------------------------------------- */
 
-/* Decides by rules as skip_line in pylayer/common/compiled.py writes them: for each an s, or an n for one of never_skip,
- * and its patterns, each with a zero behind it. */
+/* Decides by rules as skip_line in pylayer/common/compiled.py writes them: for each an s, or an n for one of
+ * never_skip, and its patterns, each with a zero behind it. */
 static enum PylayerSkip decide_by_rules(const char *rules, size_t size, const SkipProgram *program, bool built_in)
 {
     bool skip = built_in, never = false;

@@ -18,8 +18,8 @@ typedef struct SkipProgram {
 
 enum PylayerSkip skip_decide(const PylayerInstanceInfo *application);
 
-/* Decides by a compiled copy, passed complete as it was read. Returns PYLAYER_SKIP_ASK if it is damaged, or has rules that
- * only policy can read. */
+/* Decides by a compiled copy, passed complete as it was read. Returns PYLAYER_SKIP_ASK if it is damaged, or has rules
+ * that only policy can read. */
 enum PylayerSkip skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in);
 
 /* Returns true if a rule's pattern matches the whole text, as glob_matches in pylayer/common/settings.py does. */

@@ -93,8 +93,8 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
     case COMMANDS_CACHES:
         return mode_keeps(plan->mode) || plan->check_caches;
     case COMMANDS_PIPELINES:
-        /* Also without a mode: the driver may crash on the program's own cache data, and mostly does so in these
-         * commands. The crash marker marks them. */
+        /* Also if the layer stores nothing: the driver may crash on the program's own cache data, and mostly does so in
+         * these commands, so they need marks in the crash marker. */
         return plan->mode != PYLAYER_MODE_OFF || plan->tell_creations || (plan->check_caches && !plan->report_caches);
     case COMMANDS_STATE:
         return device->state.on;

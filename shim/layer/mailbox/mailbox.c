@@ -12,26 +12,26 @@
 #include "mailbox/mailbox.h"
 #include "process/process.h"
 
-/* Within this time after policy took a message, cells wait, so that a burst of compiles costs few wake-ups and writes. The
- * first of a burst does not: the program may end at once, in each run. Nothing else waits, because a sender may be waiting
- * for it. */
+/* After policy took a message, cells wait this long, so that a burst of compiles costs few wake-ups and writes. The
+ * first cell of a burst does not wait, because the program may end right after it, in each run. No other message waits,
+ * because its sender may be waiting for the answer. */
 #define LINGER_NS 20000000ull
 
-/* The shortest and longest interval at which a policy thread checks whether it is the only one left, and the longest
- * after main has ended. */
+/* Policy's thread checks whether it is the only one left: at the shortest and the longest interval, and at the longest
+ * once main has ended. */
 #define LOOK_NS 10000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 #define LOOK_AFTER_MAIN_NS 2000000000ull
 
-/* No more messages wait for a policy that hangs, whatever they are about. */
+/* If policy hangs, at most this many messages wait for it, of all types. */
 #define MOST_MESSAGES 65536
-/* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
+/* Before policy is started, cells are dropped once this many messages wait. */
 #define WAITING_MESSAGES 64
-/* Beyond this many bytes they do not wait. */
+/* If more bytes than this wait, policy is started. */
 #define WAITING_BYTES (4u << 20)
 
-/* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, they are
- * opened only afterwards. */
+/* The thread that starts policy waits at most this long until policy's libraries are open. While the program is inside
+ * the dynamic linker, they cannot be opened. */
 #define LIBRARIES_WAIT_NS 100000000ull
 
 typedef struct Envelope {
@@ -40,7 +40,7 @@ typedef struct Envelope {
     bool awaited; /* the sender waits for an answer */
     bool answered;
     uint64_t bytes;
-    unsigned holders; /* of these: the sender of a request, the queue or policy thread */
+    unsigned holders; /* how many need it: the sender of a request, and the queue or policy's thread */
 } Envelope;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -51,7 +51,7 @@ static Envelope *head, *tail;
 static uint64_t queued_bytes;
 static unsigned queued;
 static bool hurry; /* policy takes what is queued at once, until the queue is empty */
-static bool over;
+static bool over;  /* the program's last thread has ended */
 static atomic_bool open_;
 static void (*start_policy)(void);
 static atomic_bool started;           /* policy's thread runs, or is being made */
@@ -65,8 +65,8 @@ static uint64_t taken, stalled_at = UINT64_MAX;
 /*
  * A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So
  * policy's thread must end when it is the only one left, which can happen only after main called pthread_exit. A
- * thread-specific value of the main thread reports that. If the main thread never sent a message, policy has to check
- * for it, less often the longer nothing happens.
+ * thread-specific value of the main thread, set when that sends its first message, reports it. If the main thread never
+ * sent a message, policy has to check for itself, less often the longer nothing happens.
  */
 static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
 static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
@@ -252,11 +252,11 @@ bool mailbox_has_policy(void)
     return open_ && started;
 }
 
-/* The envelope has a holder for the sender, which has waited since `begin`. */
+/* Waits for an answer until the deadline. The sender holds the envelope, and has waited since `begin`. */
 static void await_answer_locked(Envelope *envelope, uint64_t begin, int64_t timeout_ns)
 {
-    /* One wait for a dlopen of the program's is enough. But if that dlopen has just ended, and the process ends too,
-     * policy has not run yet. */
+    /* While the program is in dlopen, policy cannot start, so the process waits for that only once. But at its end it
+     * waits again: a dlopen that has just ended has kept policy from running until now. */
     bool is_exit = envelope->message.type == PYLAYER_MSG_FLUSH && envelope->message.device == 0;
     uint64_t give_up = begin + (uint64_t)timeout_ns, linking_since = is_exit ? begin : 0;
     while (open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
@@ -273,14 +273,14 @@ static bool has_room_locked(const Envelope *envelope, uint64_t queue_bytes, bool
            (started || needs_policy || queued < WAITING_MESSAGES || envelope->message.type != PYLAYER_MSG_CELL);
 }
 
-/* Sends a request, of which the sender stays a holder, or an event. Returns whether a request was answered, or an event was
+/* Sends a request, which its sender keeps holding, or an event. Returns true if a request was answered, or an event was
  * accepted. */
 static bool send_message(Envelope *envelope, bool is_request, bool needs_policy, uint64_t queue_bytes,
                          int64_t timeout_ns)
 {
     uint64_t begin = now_ns();
     const PylayerMessage *message = &envelope->message;
-    /* What tells of a device is sent even if nobody can wait for it, so that policy frees what it holds for the device. */
+    /* Messages about a device's life are sent even if the sender cannot wait, so that policy frees what it holds. */
     bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
@@ -332,8 +332,8 @@ void message_done(PylayerMessage *message)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Releases the mutex while it checks whether the program's last thread has ended. If so, policy writes what is queued, and
- * then its thread ends too. */
+/* Releases the mutex and checks whether the program's last thread has ended. If so, returns a message that has policy
+ * write what is queued. After that, policy's thread ends too. Returns NULL otherwise. */
 static PylayerMessage *look_around_locked(uint64_t now)
 {
     bool main_has_ended;

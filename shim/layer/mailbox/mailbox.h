@@ -33,12 +33,12 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* The longest wait until policy has written what it was sent: at vkDestroyDevice, at exit, and after a compile that may
  * be lost. */
 #define FLUSH_WAIT_NS 3000000000ll
-/* Sends an event. needs_policy: policy has to do something about it while the program runs. queue_bytes: drops it if more
- * bytes would wait then. The mailbox takes ownership of the message and its data. Returns false if it was dropped and
- * freed. */
+/* Sends an event. needs_policy: policy has to do something about it while the program runs. queue_bytes: drops it if
+ * more bytes would wait then. The mailbox takes ownership of the message and its data. Returns false if it was dropped
+ * and freed. */
 bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes);
-/* The same, and waits until policy has stored what the message brings, or until a deadline: a pipeline that an end of the
- * process has lost before must not be lost again. */
+/* The same, and waits until policy has stored what the message brings, or until a deadline: a pipeline that an end of
+ * the process has lost before must not be lost again. */
 bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns);
 /* Sends a request. Returns true if it was answered in time; the answer in the message is then valid. The sender
  * always calls message_done afterwards. */

@@ -1,6 +1,6 @@
 /*
- * creations.c - tells policy about created pipelines, for the timeline of the run (docs/internals/format.md, 'Timelines').
- * Hits are only counted: one message would cost more than many hits.
+ * creations.c - tells policy about created pipelines, for the timeline of the run (docs/internals/format.md,
+ * 'Timelines'). Hits are only counted: one message would cost more than many hits.
  */
 #include <string.h>
 

@@ -3,8 +3,8 @@
  *
  * If the caches hold all pipelines of the call, they are created at once. Otherwise the driver defers the call, so that
  * its threads and the application's share the work as they do without the layer. The driver's operation gets create
- * infos that live here until it is complete, and a cell. It cannot use a cache that others merge into, because no lock can
- * be held from one call to the end of another one.
+ * infos that live here until it is complete, and a cell. It cannot use a cache that others merge into, because no lock
+ * can be held from one call to the end of another one.
  *
  * A pending operation becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no sooner
  * (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, keeps what was compiled before
@@ -49,9 +49,9 @@ static void free_operation(DeferredOperation *operation)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* Notes the pipelines that the driver created, and describes the cell that holds what was compiled for them: by the first,
- * and by the others' fingerprints, if all are known and few, because a later run may create any of them by itself. Returns
- * their number. */
+/* Notes the pipelines that the driver created, and describes the cell that holds what was compiled for them: by the
+ * first, and by the others' fingerprints, if all are known and few, because a later run may create any of them by
+ * itself. Returns their number. */
 static uint32_t note_all(const DeferredOperation *operation, PylayerCell *about)
 {
     const PipelineCall *call = &operation->call;
@@ -199,7 +199,7 @@ static VkResult answer_finished(const PipelineCall *call)
     return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
-/* Returns false if not all pipelines were found. Then there is none. */
+/* Returns false, and leaves none created, if not all pipelines were found. */
 static bool all_are_found(DeferredOperation *operation)
 {
     PipelineCall probe = operation->call;
@@ -290,8 +290,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice handle, Vk
                                                              const VkAllocationCallbacks *allocator)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    /* A pending one is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436). The driver may still use the memory, so
-     * it is not freed. Neither is that of an operation whose device is destroyed (VUID-vkDestroyDevice-device-05137). */
+    /* A pending one is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436). The driver may still use the
+     * memory, so it is not freed. Neither is that of an operation whose device is destroyed
+     * (VUID-vkDestroyDevice-device-05137). */
     DeferredOperation *operation = enter(device, deferred);
     if (operation) {
         pthread_mutex_lock(&mutex);

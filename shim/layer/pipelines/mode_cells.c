@@ -1,8 +1,8 @@
 /*
  * mode_cells.c - creates pipelines with a VkPipelineCache, in at most three steps:
  *
- * 1. If the application's cache holds data that this run did not put there, that cache is probed: the application's
- *    create info with FAIL_ON_PIPELINE_COMPILE_REQUIRED.
+ * 1. If the application's cache holds data that this run did not put there, that cache is probed: the driver gets the
+ *    application's create info with FAIL_ON_PIPELINE_COMPILE_REQUIRED.
  * 2. If the store or this run knows the pipeline, the layer's cache is probed.
  * 3. Everything else is created in a cell. If the driver has it in a cache of its own, the cell gets it from there.
  */
@@ -26,7 +26,7 @@ NOT_INLINED static void keep_cell(Batch *batch, uint32_t index, VkPipelineCache 
     count(kept ? &totals->compiled : &totals->uncacheable, 1);
 }
 
-/* A probe created the pipeline. from_layer: the application's cache would not have had it without the layer. */
+/* Counts a pipeline that a probe created. from_layer: without the layer the application's cache would lack it. */
 static void note_found(const Batch *batch, uint32_t index, bool from_layer)
 {
     const Element *element = &batch->elements[index];
@@ -39,7 +39,8 @@ static void note_found(const Batch *batch, uint32_t index, bool from_layer)
     batch_note_hit(batch, index, duration);
 }
 
-/* Step 1. Returns true if *result is that of the call. */
+/* Step 1: probes the application's cache. Returns true if *result is the creation's result: the pipeline was found, or
+ * the device is lost. */
 static bool probe_own(Batch *batch, uint32_t index, VkResult *result)
 {
     const PipelineCall *call = batch->call;
@@ -69,9 +70,10 @@ static bool probe_merged(Batch *batch, uint32_t index)
     return true;
 }
 
-/* Step 2: probes the layer's cache, unless it probably lacks the pipeline. The chunk of another pipeline may have
- * brought it. Otherwise the layer first gives the cache what is stored of the pipeline. That may be several records: of
- * other pipelines with this fingerprint, or under keys that the driver had in another process. */
+/* Step 2: probes the layer's cache, unless it probably lacks the pipeline. The cache may have the pipeline already,
+ * from a chunk that was read for another one. Otherwise what is stored under its fingerprint is merged into the cache
+ * first, one record at a time: there may be records of other pipelines with this fingerprint, or with keys that the
+ * driver used in another process. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
@@ -98,8 +100,8 @@ static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, V
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
 
-/* Returns true of a pipeline without shaders of its own, once another one like it has left nothing in its cell. Drivers
- * differ: RADV has an entry for some libraries without shaders, and searches its disk cache if its cache lacks that. */
+/* Returns true for a pipeline without shaders of its own, once another one like it has left its cell empty. Drivers
+ * differ in this: RADV caches some libraries without shaders, and searches its disk cache if its cache lacks them. */
 static bool compiles_nothing(const Batch *batch, uint32_t index)
 {
     return batch->elements[index].codeless &
@@ -152,7 +154,8 @@ static VkResult create_in_cell(Batch *batch, uint32_t index)
     return VK_SUCCESS;
 }
 
-/* Returns true if no probe is made: there is nothing to find, a process died in one, or flags cannot be changed. */
+/* Returns true if the pipeline is not probed: there is nothing to find, a process died in a probe, or the pipeline's
+ * flags cannot be changed. */
 static bool is_beyond_probes(const Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];

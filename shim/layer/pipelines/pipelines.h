@@ -50,8 +50,7 @@ typedef struct Batch {
     Element *elements;
 } Batch;
 
-/* Each creates one of the call's pipelines: with a VkPipelineCache, the application's and the layer's, or by its key.
- * */
+/* Each creates one of the call's pipelines: with VkPipelineCaches, the application's and the layer's, or by its key. */
 VkResult mode_cells_create(Batch *batch, uint32_t index);
 VkResult mode_binaries_create(Batch *batch, uint32_t index);
 

@@ -159,7 +159,8 @@ ssize_t write_quietly(int fd, const void *data, size_t size)
     sigaddset(&ends, SIGXFSZ);
     sigemptyset(&pending);
     pthread_sigmask(SIG_BLOCK, &ends, &previous);
-    /* Only a blocked signal can be pending already. Sandboxes allow few calls: Chromium's ends the process for this one. */
+    /* Only a blocked signal can be pending already. Sandboxes allow few calls: Chromium's ends the process for this
+     * one. */
     if (!on_own_thread && (sigismember(&previous, SIGPIPE) || sigismember(&previous, SIGXFSZ)))
         sigpending(&pending);
     ssize_t written = write(fd, data, size);
@@ -180,8 +181,8 @@ ssize_t write_quietly(int fd, const void *data, size_t size)
  * and a line's end takes two. */
 #define TERMINAL_BYTES 250
 
-/* Returns how many bytes standard error takes at once. 0: the program replaced it by a file that may be its data, neither
- * a terminal nor opened for appending. */
+/* Returns how many bytes standard error takes at once. 0: the program replaced it by a file that may be its data,
+ * neither a terminal nor opened for appending. */
 static size_t standard_error_takes(void)
 {
     struct stat found;
@@ -194,8 +195,8 @@ static size_t standard_error_takes(void)
     return same || flags & O_APPEND ? PIPE_BUF : 0;
 }
 
-/* The program shares standard error, so O_NONBLOCK would be the program's too. If poll() says that a pipe has room, it has
- * room for PIPE_BUF bytes. Returns false if there is no room now. */
+/* The program shares standard error, so O_NONBLOCK would be the program's too. If poll() says that a pipe has room, it
+ * has room for PIPE_BUF bytes. Returns false if there is no room now. */
 static bool write_to_standard_error(const char *line, size_t length)
 {
     size_t most = standard_error_takes(), done = 0;

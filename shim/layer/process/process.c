@@ -130,8 +130,9 @@ static char state_of_thread(const char *thread, bool *is_ours)
     return end[2];
 }
 
-/* While main is there, the directory is not read: a sandbox may not allow that. While it is read, a thread may start another
- * one and end. So the names that were read, with . and .., must be as many as the directory has links: one for each. */
+/* While main is there, the directory is not read: a sandbox may not allow that. While it is read, a thread may start
+ * another one and end. So the names that were read, with . and .., must be as many as the directory has links: one for
+ * each. */
 bool process_is_over(bool *main_has_ended)
 {
     char main[24];
@@ -170,9 +171,9 @@ static _Thread_local bool holds_linking;
 #define LINK_WAIT_NS 1000000000ull
 
 /*
- * glibc holds a lock while dlopen runs a library's constructors. If a constructor creates the device, it waits for policy,
- * and policy waits for that lock before it can open its own libraries. So the policy thread first takes that lock and
- * nothing else: how long that takes does not depend on disks, and the time of a dlopen does.
+ * glibc holds a lock while dlopen runs a library's constructors. If a constructor creates the device, it waits for
+ * policy, and policy waits for that lock before it can open its own libraries. So the policy thread first takes that
+ * lock and nothing else: how long that takes does not depend on disks, and the time of a dlopen does.
  */
 #define LINKER_WAIT_NS 100000000ull
 #define LINKER_LOOK_NS 20000000ull

@@ -34,8 +34,8 @@ uint32_t thread_id(void);
  * interrupted thread holds the mutex. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);
 
-/* A program may cancel a thread that waits in one of its commands. It would leave our mutex locked for ever, so nothing is
- * cancelled between these two. The second restores what the first returned. */
+/* A program may cancel a thread that waits in one of its commands. It would leave our mutex locked for ever, so nothing
+ * is cancelled between these two. The second restores what the first returned. */
 static inline int cancellation_off(void)
 {
     int state;
@@ -50,11 +50,11 @@ static inline void cancellation_restore(int state)
 
 /* Brackets each dlopen of the policy thread. fork() waits for its end. */
 void process_links(bool begins);
-/* Returns true if the policy thread has waited for the dynamic linker for 0.1 s, all of it after `since`. Then the program
- * is inside of a dlopen, perhaps on the very thread that waits for policy. */
+/* Returns true if the policy thread has waited for the dynamic linker for 0.1 s, all of it after `since`. Then the
+ * program is inside of a dlopen, perhaps on the very thread that waits for policy. */
 bool process_links_late(uint64_t since);
-/* Waits for a signal of the policy thread, which may come late or never: call it in a loop. Returns false if waiting longer
- * is useless: it is give_up, or policy is late as above. */
+/* Waits for a signal of the policy thread, which may come late or never: call it in a loop. Returns false if waiting
+ * longer is useless: it is give_up, or policy is late as above. */
 bool process_await_policy(pthread_cond_t *signal, pthread_mutex_t *mutex, uint64_t give_up, uint64_t since);
 
 /* Returns false if the address space has no room for the interpreter and the driver. The driver is loaded later and
@@ -67,8 +67,8 @@ bool process_has_room(void);
 /* Starts our thread, detached. Call it once. Returns 0, or why there is none. */
 int thread_start(void *(*main)(void *), size_t stack_bytes);
 
-/* Returns true if no thread of the program is left, so that only ours keeps the process. Reads /proc. main_has_ended: main
- * has called pthread_exit. */
+/* Returns true if no thread of the program is left, so that only ours keeps the process. Reads /proc. main_has_ended:
+ * main has called pthread_exit. */
 bool process_is_over(bool *main_has_ended);
 
 #endif

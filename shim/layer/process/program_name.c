@@ -104,8 +104,8 @@ static const char *program_in(char *line)
     return strrchr(line, '/') + 1;
 }
 
-/* Writes the name of the Windows program that is mapped: what the command line calls so, or the first .exe. Returns false
- * if there is none. */
+/* Writes the name of the Windows program that is mapped: what the command line calls so, or the first .exe. Returns
+ * false if there is none. */
 static bool name_mapped(char out[NAME_ROOM], const char *process, const char *called)
 {
     FILE *file = open_of(process, "maps");
@@ -126,8 +126,8 @@ static bool name_mapped(char out[NAME_ROOM], const char *process, const char *ca
     return found;
 }
 
-/* Writes the name of a Windows program. Returns false if this is none. Its command line can begin with anything, so what
- * is mapped goes first. */
+/* Writes the name of a Windows program. Returns false if this is none. Its command line can begin with anything, so
+ * what is mapped goes first. */
 static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments *arguments, const char *process)
 {
     bool wine = is_wine(executable);
@@ -150,7 +150,7 @@ static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments 
 
 /* ---- all programs ------------------------------------------------------------------------------ */
 
-/* Writes the name of a program that is none of Windows'. */
+/* Writes the name of a program that is not a Windows program. */
 static void name_other(char out[NAME_ROOM], const char *executable, Arguments *arguments)
 {
     snprintf(out, NAME_ROOM, "%s", executable);

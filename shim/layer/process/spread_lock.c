@@ -71,8 +71,8 @@ static unsigned most_readers(SpreadLock *lock)
 
 /* Half of the time that readers wait for a writer (patience.c), so that the writer is the first who goes on. */
 #define PATIENCE_NS 1000000000ull
-/* Readers that are waited for hold the lock for less than this, unless their thread does not run. A sleep takes longer, and
- * all who come to read wait for its end. */
+/* Readers that are waited for hold the lock for less than this, unless their thread does not run. A sleep takes longer,
+ * and all who come to read wait for its end. */
 #define READER_NS 100000
 
 /* Returns false if a reader holds the lock for long, or hangs, as one of a VkPipelineCache may in the driver. Only the
@@ -95,8 +95,8 @@ static bool wait_for_readers(SpreadLock *lock)
 
 bool spread_try_write(SpreadLock *lock)
 {
-    /* Without patience, because no other writer hangs: a merge is written under merge_mutex, one at a time, and writers of
-     * tables call no driver. */
+    /* Without patience, because no other writer hangs: a merge is written under merge_mutex, one at a time, and writers
+     * of tables call no driver. */
     pthread_mutex_lock(&lock->writer.mutex);
     atomic_store(&lock->writing, true);
     bool writes = wait_for_readers(lock);

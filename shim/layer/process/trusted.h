@@ -42,8 +42,8 @@ bool open_may_succeed_later(int reason);
 bool is_own_root(const char *path);
 /* Returns true if only this user or root can write to the directory, and it is no link. */
 bool is_own_directory(const char *path);
-/* Makes a file in the store that is not there yet, for reading and writing. Returns -1 unless only this user or root can
- * write to its directory. */
+/* Makes a file in the store that is not there yet, for reading and writing. Returns -1 unless only this user or root
+ * can write to its directory. */
 int create_in_store(const char *directory, const char *name);
 /* Opens a file that create_in_store made, to append to it. */
 int append_in_store(const char *directory, const char *name);

@@ -26,19 +26,21 @@ enum Seen {
     SEEN_FETCHED = 4,   /* what the store has of it was given to the driver */
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
-    /* Not of a pipeline but of all that it is made of (batch.c): the driver created it from a cache once more, and again. */
+    /* Not of a pipeline but of all that it is made of (batch.c): the driver created it from a cache once more, and
+     * again. */
     SEEN_HARMLESS = 32,
     SEEN_HARMLESS_TWICE = 64,
 };
 
 void fingerprints_open(SeenFingerprints *seen);
 void fingerprints_close(SeenFingerprints *seen);
-/* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns all that is known; 0 if it could not be noted. */
+/* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns all that is known; 0 if it could not be
+ * noted. */
 unsigned fingerprints_note(SeenFingerprints *seen, uint64_t fingerprint, unsigned what);
 /* Returns the bits of what is known of a fingerprint. */
 unsigned fingerprint_known(SeenFingerprints *seen, uint64_t fingerprint);
-/* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
- * that are not known. */
+/* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets
+ * pipelines that are not known. */
 void fingerprints_note_merged(SeenFingerprints *seen, uint64_t fingerprint, unsigned more);
 /* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
  * within a day. Returns how many there are. */

@@ -7,8 +7,8 @@
  * application says. Handles count by the fingerprint or the code of what they name. If a change gives a pipeline
  * another fingerprint, FINGERPRINTS in pylayer/store/format.py changes, too: other machines would not find it.
  *
- * shim/registry_rules.py says which members a fingerprint is made of, and which are ignored: those are not read, because
- * they may be invalid pointers.
+ * shim/registry_rules.py says which members a fingerprint is made of, and which are ignored: those are not read,
+ * because they may be invalid pointers.
  */
 #include "shaders/shaders.h"
 

@@ -29,7 +29,8 @@ typedef struct ObjectHandle {
     uint8_t digest[16];   /* XXH3-128 of the object that makes it */
 } ObjectHandle;
 
-/* As the upper half of a digest: the lower one is that of a shader's identifier. Policy puts the module's digest there. */
+/* As the upper half of a digest: the lower one is that of a shader's identifier. Policy puts the module's
+ * digest there. */
 #define OBJECT_IDENTIFIED 0x726566697469646eull
 
 #endif

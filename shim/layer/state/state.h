@@ -2,9 +2,9 @@
  * state.h - records what a program's pipelines are made of, apart from any driver, so that `pylayer rebuild` can create
  * them again.
  *
- * While a run records, each create info becomes an object (image.c). Policy gets each object once, at once; those of the
- * instance and the device come with the first pipeline. Of what a create info made, the layer keeps the object's digest,
- * by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle replaces it.
+ * While a run records, each create info becomes an object (image.c). Policy gets each object once, at once; those of
+ * the instance and the device come with the first pipeline. Of what a create info made, the layer keeps the object's
+ * digest, by handle. Nothing is forgotten when a handle is destroyed: the next thing that gets the handle replaces it.
  */
 #ifndef PYLAYER_STATE_H
 #define PYLAYER_STATE_H
@@ -24,8 +24,8 @@ typedef struct StateObject {
 typedef struct State {
     Run *run;
     Shaders *shaders;
-    /* An earlier run left something unrecorded, or policy made the plan and knows of something. Other runs record only if
-     * the store has nothing: to record what is found would start policy for that alone. */
+    /* An earlier run left something unrecorded, or policy made the plan and knows of something. Other runs record only
+     * if the store has nothing: to record what is found would start policy for that alone. */
     bool wanted;
     bool on;            /* this run records; constant after vkCreateDevice */
     atomic_bool lost;   /* policy did not get something, so later things may have no object */

@@ -21,8 +21,8 @@ bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns)
 }
 
 /* Writes a file of this name that is not there yet. It gets its name when it is written, so that nobody, not even after
- * a kill, finds one without its header. Maintenance deletes what a killed process leaves, once it is old. Returns how many
- * bytes were written. */
+ * a kill, finds one without its header. Maintenance deletes what a killed process leaves, once it is old. Returns how
+ * many bytes were written. */
 static size_t create(const char *directory, const char *name, const void *data, size_t size)
 {
     char temporary[PYLAYER_STORE_NAME_BYTES + 4], path[PATH_BYTES + sizeof temporary], final[sizeof path];

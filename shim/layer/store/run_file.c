@@ -42,8 +42,7 @@ static void write_counters(FILE *out, const Counters *counters)
             fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)sums.kind_hits[kind]);
 }
 
-/* Returns text of this size, malloc'd; NULL if memory is short. What the run has counted, and its end, are not in it.
- * */
+/* Returns text of this size, malloc'd; NULL if memory is short. It lacks what the run has counted, and its end. */
 static char *describe_run(const Store *store, size_t *size)
 {
     static const char *const modes[] = {"off", "cells", "binaries", "observe"};
@@ -109,7 +108,7 @@ void run_file_write(Store *store)
 
 /* ---- in the crash marker ---------------------------------------------------------------------- */
 
-/* Behind the marks: text, which says first where each number is and what it counts, and then the counters. */
+/* After the marks comes text, which first says where each number is and what it counts, and then the counters. */
 #define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Run *)NULL)->own_counters)
 #define TEXT_BYTES (COUNTERS_AT - PYLAYER_RUN_OFFSET)
 _Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see crash_marker.h");

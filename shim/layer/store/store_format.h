@@ -1,5 +1,5 @@
-/* store_format.h - the bytes of the store's files: pylayer/store/format.py in C. docs/internals/format.md describes them.
- * All numbers are little-endian, as on every machine that the layer is built for. */
+/* store_format.h - the bytes of the store's files: pylayer/store/format.py in C. docs/internals/format.md describes
+ * them. All numbers are little-endian, as on every machine that the layer is built for. */
 #ifndef PYLAYER_STORE_FORMAT_H
 #define PYLAYER_STORE_FORMAT_H
 
@@ -96,12 +96,13 @@ OwnerState owner_state(const Owner *owner);
 void program_prefix(char prefix[PROGRAM_PREFIX_BYTES], uint64_t program);
 bool name_ends(const char *name, const char *suffix);
 
-/* Calls `look` for each name in the folder, with the folder's descriptor. Returns false if the folder cannot be read. */
+/* Calls `look` for each name in the folder, with the folder's descriptor. Returns false if the folder cannot
+ * be read. */
 bool folder_names(const char *directory, void (*look)(void *to, int fd, const char *name), void *to);
 
-/* Calls `take` for each record of a file of this identity and kind until one does not verify. A file of more than `most`
- * bytes, or one that cannot be read, has none. Returns false if the file is gone or cannot be opened at this moment: its
- * records may be in another file, or be there later. */
+/* Calls `take` for each record of a file of this identity and kind until one does not verify. A file of more than
+ * `most` bytes, or one that cannot be read, has none. Returns false if the file is gone or cannot be opened at this
+ * moment: its records may be in another file, or be there later. */
 bool folder_records(const char *directory, const char *name, const uint8_t identity[PYLAYER_DIGEST_BYTES],
                     const char kind[4], size_t most,
                     void (*take)(void *to, const RecordHeader *record, const uint8_t *data), void *to);

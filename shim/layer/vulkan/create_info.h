@@ -137,8 +137,7 @@ static inline enum StructureIndex create_info_structure(enum BindPoint point)
     return structures[point];
 }
 
-/* ---- pipeline_facts.c: what a walk has to know of a pipeline: which members count, and which pointers are valid ---
- * */
+/* ---- pipeline_facts.c: what a walk has to know of a pipeline: which members count, which pointers are valid --- */
 
 /* Adds to walk->facts and walk->dynamic. FACT_LINKED must be in walk->facts before, if it is to count, and so must what
  * else is known of the pipeline's libraries. */

@@ -33,9 +33,9 @@ size_t pnext_struct_size(VkStructureType type);
 const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last);
 
 /*
- * Copies the nodes of chain up to and including last, which is in it, into one block, linked in the same order. The copy of
- * last points to what followed last. Returns the first copy, for free(). Returns NULL if a struct of unknown size is among
- * them or memory is short.
+ * Copies the nodes of chain up to and including last, which is in it, into one block, linked in the same order. The
+ * copy of last points to what followed last. Returns the first copy, for free(). Returns NULL if a struct of unknown
+ * size is among them or memory is short.
  */
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last);
 

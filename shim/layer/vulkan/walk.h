@@ -24,8 +24,8 @@ struct Walk {
     bool ended;       /* set by a visitor that wants no more */
     uint32_t unknown; /* the last sType that is not in the table; 0: there was none */
     WalkBlock block;  /* of a visitor with `enter` */
-    /* Members without pointers, the bytes behind pointers, and strings with their zero. If the walk is hashed, also how many
-     * elements a pointer has. */
+    /* Members without pointers, the bytes behind pointers, and strings with their zero. If the walk is hashed, also how
+     * many elements a pointer has. */
     void (*bytes)(Walk *walk, const void *data, size_t size);
     /* `structure` has the handle, or points to it. */
     void (*handle)(Walk *walk, VkObjectType type, const uint64_t *handle, const void *structure);
