@@ -27,13 +27,14 @@ def warm(scripted: ScriptedDriver) -> ScriptedDriver:
 
 def struck(warm: ScriptedDriver, rule: str) -> list[str]:
     """Returns the kinds of the files about which a rule noted an operation of a warm run. By chance, policy starts at
-    the end of one run in 64, and then it is another run's turn."""
-    for _ in range(20):
+    the end of one run in 64 and does more, so this is the run of four that did least."""
+
+    def once() -> list[str]:
         disk = FailingDisk(warm.world, rule)
         warm.program("host", *STEPS, **disk.environment)
-        if "write_errors" not in warm.world.runs()[-1]:
-            return [Path(line.rpartition(": ")[2]).suffix for line in disk.struck]
-    raise AssertionError("policy started in each of twenty runs")
+        return [Path(line.rpartition(": ")[2]).suffix for line in disk.struck]
+
+    return min((once() for _ in range(4)), key=len)
 
 
 def test_calls_of_the_driver(warm: ScriptedDriver) -> None:
