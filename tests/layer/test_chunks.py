@@ -39,7 +39,7 @@ def run(scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, 
 def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver) -> None:
     """If all cells have the same large part in them, the store has it once for many pipelines, and a later run finds
     all of them."""
-    shared = 1 << 20
+    shared = 1 << 18
     script = f"payload=2048;shared={shared}"
     assert run(scripted, script=script) == COUNT
     stored = sum(path.stat().st_size for path in scripted.world.stored_files())
