@@ -36,7 +36,7 @@ collect_ignore = [] if importlib.util.find_spec("playwright") else ["report/test
 #: Why a test may be skipped, all of it: what a machine, its drivers or its user lacks. Beginnings of reasons.
 SKIPS = (
     "got empty parameter set for (target)",  # no driver of Mesa but RADV and Lavapipe is here
-    "no disk can be mounted here: ",
+    "no disk can be mounted here",
     "only root can run it",
     "the table is of libvulkan-dev ",
     "the validation layer of this system is ",
@@ -48,6 +48,7 @@ SKIPS = (
     "this system has no registry: ",
     "this system's RADV has no VK_KHR_pipeline_binary",
     "this user has no private group",
+    "there is no ",  # library of DXVK or vkd3d-proton
     "this Wine runs no 32-bit programs ",
     "validation crashes in this program without the layer",
 )
