@@ -156,8 +156,8 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
     if as_json:
         parts = {f"{folder}_bytes": store.tree_bytes(folder)[0] for folder in BESIDE}
         sizes = {"store_bytes": store.total_bytes(), **parts, "max_store_bytes": read_limits()[0].max_store}
-        set_aside = [picked(one, *vars(one)) for one in store.block_list()]
-        print_json({"store": store.root, "identities": found, **sizes, "blocks": set_aside})
+        blocked = [picked(one, *vars(one)) for one in store.block_list()]
+        print_json({"store": store.root, "identities": found, **sizes, "blocks": blocked})
     elif not found:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:

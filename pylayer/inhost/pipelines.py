@@ -53,6 +53,8 @@ class Pipelines:
         self.lost_records = 0
         #: Large cells that wait for others to be joined with.
         self._large: list[tuple[Record, bytes]] = []
+        #: What to write for them if they cannot be joined.
+        self._large_parts: list[bytes | memoryview] = []
         self._large_bytes = 0
         self._stored: set[tuple[bytes, int]] = set()
         self._uses_written: set[int] = set()
@@ -96,17 +98,19 @@ class Pipelines:
 
         head, data = bytes(parts[0]), bytes(parts[1])
         self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data))
+        self._large_parts += [head, data, parts[2]]
         self._large_bytes += len(data)
         if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > chunk.MAX_LARGE_BYTES:
             self.store_large()
 
     def store_large(self) -> None:
         """Stores the large cells that are held: as a chunk in a pack, if the driver merges what they share."""
-        held, self._large, self._large_bytes = self._large, [], 0
+        held, parts = self._large, self._large_parts
+        self._large, self._large_parts, self._large_bytes = [], [], 0
         folder = self._device.folder
         joined = self._join(held) if len(held) >= chunk.FEWEST_CELLS and folder is not None else None
         if joined is None or folder is None:
-            self.write([part for record, data in held for part in self._parts_of(record, data)])
+            self.write(parts)
             return
         from ..common.file_kinds import PACK
         from ..store.pack import PackWriter
@@ -123,11 +127,6 @@ class Pipelines:
             return
         self.stored_records += len(held)
         self.stored_bytes += len(joined)
-
-    @staticmethod
-    def _parts_of(record: Record, data: bytes) -> list[bytes | memoryview]:
-        head = (record.digest, record.kind, record.flags, record.create_ns, record.fingerprint, record.last_used)
-        return format.record_parts(format.CELL, data, *head)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""

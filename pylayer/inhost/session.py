@@ -100,7 +100,7 @@ class DeviceSession(Device):
     def _note_off(self, type: int) -> None:
         """Notes the type of the block by which the layer is off; 0: it is on."""
         if type:
-            self.reason = TABLE[type].effect if type in TABLE else "a verdict"
+            self.reason = TABLE[type].effect if type in TABLE else "a block"
 
     # ---- storing ---------------------------------------------------------------------------------
 
