@@ -380,15 +380,15 @@ $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
-$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo build/store_numbers.h
+$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
 programs-fuzz programs-rules: | $(VENV)/installed
 
-# Some test programs include sources of the layer, which need this header before pylayer is built. The modules are those
-# that store_numbers.py reads. It leaves a header that does not change, which would then be older than they are.
-NUMBERED := common/files store/format store/recency store/cache_history store/block_files store/block_list
-build/store_numbers.h: shim/policy/store_numbers.py $(NUMBERED:%=pylayer/%.py) | python
-	@$(BIN)/python shim/policy/store_numbers.py $@
-	@touch $@
+# Some test programs include sources of the layer, which need these headers before pylayer is built. Building pylayer
+# finds them unchanged.
+HEADERS := build/store_numbers.h build/counters.h
+$(HEADERS) &: shim/policy/layer_tables.py shim/policy/store_numbers.py $(wildcard pylayer/*/*.py) | python
+	@$(BIN)/python shim/policy/layer_tables.py $(notdir $(HEADERS))
+	@touch $(HEADERS)
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
 $(VALIDATION): | test-foreign-packages

@@ -8,10 +8,10 @@ import hashlib
 import re
 import runpy
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import store_numbers
-import yaml
 
 
 def text(value: str) -> str:
@@ -29,6 +29,8 @@ def constant(path: str, name: str) -> str:
 
 def skip_rules() -> list[str]:
     """Each as skip_line in pylayer/common/compiled.py writes it."""
+    import yaml
+
     conditions = ("executable", "application", "engine")
     rules = yaml.safe_load(Path("config/default.yaml").read_text(encoding="utf-8"))["skip"]
     assert all(rule and set(rule) <= set(conditions) for rule in rules), rules
@@ -123,16 +125,27 @@ def build_header() -> str:
     return f'/* Written by shim/policy/layer_tables.py. */\n#define PYLAYER_BUILD_ID "{build_id()}"\n'
 
 
-def write(directory: Path) -> list[Path]:
+#: What makes each header.
+HEADERS = {
+    "layer_tables.h": header,
+    "counters.h": counters_header,
+    "run_names.h": run_names_header,
+    "store_numbers.h": store_numbers.header,
+    "driver_variables.h": driver_variables_header,
+    "build_id.h": build_header,
+}
+
+
+def write(directory: Path, names: Iterable[str] = HEADERS) -> list[Path]:
     """Writes the headers where they changed, so that nothing is compiled again for nothing."""
-    made = {
-        directory / "layer_tables.h": header(),
-        directory / "counters.h": counters_header(),
-        directory / "run_names.h": run_names_header(),
-        directory / "store_numbers.h": store_numbers.header(),
-        directory / "driver_variables.h": driver_variables_header(),
-        directory / "build_id.h": build_header(),
-    }
-    for target, content in made.items():
-        store_numbers.write(target, content)
-    return list(made)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        target, content = directory / name, HEADERS[name]()
+        if not target.exists() or target.read_text() != content:
+            target.write_text(content)
+    return [directory / name for name in names]
+
+
+# Some of the tests' programs include sources of the layer, and are built before pylayer is and without its packages.
+if __name__ == "__main__":
+    write(Path("build"), sys.argv[1:])

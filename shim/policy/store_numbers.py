@@ -1,13 +1,9 @@
-"""What C has to know of the numbers in the store's files, as a header, made of pylayer/:
-``python shim/policy/store_numbers.py build/store_numbers.h``. Needs no package, because programs of the tests are built
-before pylayer is.
-"""
+"""What C has to know of the numbers in the store's files, as a header, made of pylayer/."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import sys
 from pathlib import Path
 
 #: What both C and Python know of the store's files: the module, what its constants begin with in C, and which.
@@ -39,14 +35,3 @@ def header() -> str:
         known = numbers(f"pylayer/{module}.py")
         lines += [f"#define {prefix}_{name} {known[name]}u" for name in names.split()]
     return "\n".join(lines) + "\n"
-
-
-def write(target: Path, content: str) -> None:
-    """Writes a header if it changed, so that nothing is compiled again for nothing."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists() or target.read_text() != content:
-        target.write_text(content)
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]), header())
