@@ -379,13 +379,13 @@ programs: $(PROGRAM_SETS)
 $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
+HEADERS := build/store_numbers.h build/counters.h
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
 $(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
 programs-fuzz programs-rules: | $(VENV)/installed
 
 # Some test programs include sources of the layer, which need these headers before pylayer is built. Building pylayer
 # finds them unchanged.
-HEADERS := build/store_numbers.h build/counters.h
 $(HEADERS) &: shim/policy/layer_tables.py shim/policy/store_numbers.py $(wildcard pylayer/*/*.py) | python
 	@$(BIN)/python shim/policy/layer_tables.py $(notdir $(HEADERS))
 	@touch $(HEADERS)
