@@ -201,7 +201,7 @@ class Host:
         self._guard(session.open_store)
         message.answer()
         self._guard(session.keep_decision)
-        session.run_log.device_created(session.state)
+        session.run_log.device_created(session.state, message.sent_ns)
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: mode {MODE_NAMES[session.state.mode]} for {session.program.name}, "

@@ -106,8 +106,11 @@ class RunLog:
         self._cache_wait_ns += took
         self._file.add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
-    def device_created(self, state: DeviceState) -> None:
-        """Notes that the device exists. Its run may have a name already."""
+    def device_created(self, state: DeviceState, created_ns: int) -> None:
+        """Notes that the device exists since ``created_ns``, which may be long ago: a run that finds everything starts
+        policy at its end. It may have a name already."""
+        self.started -= (self.started_ns - created_ns) / 1e9
+        self.started_ns = self._looked_ns = created_ns
         self._file.name = state.run_name or self._file.name
         self.feedback = state.feedback
 

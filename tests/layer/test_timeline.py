@@ -66,6 +66,16 @@ def test_compiled_then_hit(world: World, mode: str) -> None:
     assert kinds == {"compute": COUNT // 2, "graphics": COUNT // 2}
 
 
+def test_a_run_begins_with_its_device(world: World) -> None:
+    """Policy starts when a pipeline is compiled, and what was counted until then has no gap before it."""
+    world.demo("--count", COUNT)
+    world.demo("--count", COUNT + 1)
+    values, line = newest(world)
+    (compiled,) = (event for event in line.events if event.type == "pipeline")
+    assert {event.start_ns for event in line.events if event.type == "hits"} == {values["started_ns"]}
+    assert int(str(values["started_ns"])) < compiled.start_ns
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "expected"),
     [
