@@ -96,7 +96,7 @@ class Pipelines:
         """Holds a large cell until there are enough of them, or until ``store_large``."""
         from ..store.reader import Record
 
-        head, data = bytes(parts[0]), bytes(parts[1])
+        head, data = parts[0], bytes(parts[1])
         self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data))
         self._large_parts += [head, data, parts[2]]
         self._large_bytes += len(data)

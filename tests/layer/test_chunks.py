@@ -49,6 +49,13 @@ def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver)
     assert found[CHUNK]
 
 
+def test_a_few_large_cells_are_stored_as_they_are(scripted: ScriptedDriver) -> None:
+    """There are too few to join, and a later run finds them."""
+    for compiles in (2, 0):
+        scripted.demo("--count", 2, script=f"payload={1 << 18}")
+        assert scripted.counts["compiles"] == compiles
+
+
 def store_chunks(scripted: ScriptedDriver, script: str = PAYLOAD) -> None:
     """Runs the program until its cells are chunks: on a busy machine vkDestroyDevice may have no time to join them."""
     for _ in range(20):
