@@ -23,7 +23,7 @@ MODES_THAT_KEEP = (MODE_CELLS, MODE_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY = 1, 2
 
-CELL_EMPTY = 1
+CELL_EMPTY, CELL_AWAITED = 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
 UNIT_CELL, UNIT_BINARIES = 0, 1

@@ -179,6 +179,7 @@ enum PylayerVerdict {
 enum PylayerCellFlags {
     PYLAYER_CELL_EMPTY =
         1, /* the driver put nothing into the cell, or finds nothing in its data: the message has none */
+    PYLAYER_CELL_AWAITED = 2, /* the program waits until it is stored */
 };
 
 /* What the data of a PylayerCell is. */

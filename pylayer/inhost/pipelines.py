@@ -9,7 +9,7 @@ import xxhash
 
 from ..store import chunk, format
 from ..store.recency import RECENT_SECONDS, used_parts
-from ..values import CELL_EMPTY, KINDS_THAT_COMPILE, LOG_INFO, UNIT_BINARIES
+from ..values import CELL_AWAITED, CELL_EMPTY, KINDS_THAT_COMPILE, LOG_INFO, UNIT_BINARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Pipelines:
         for name in names:
             parts += format.record_parts(magic, cell.data, digest, cell.kind, 0, each_ns, name, now)
         is_large = magic == format.CELL and len(cell.data) > chunk.LARGE_BYTES
-        if is_large and names == [cell.fingerprint] != [0]:
+        # A program that dies in each run would lose what is held each time.
+        if is_large and names == [cell.fingerprint] != [0] and not cell.flags & CELL_AWAITED:
             self._hold(parts)
             return []
         return parts

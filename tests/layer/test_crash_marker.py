@@ -341,13 +341,15 @@ def test_exit_while_a_record_is_read(scripted: ScriptedDriver) -> None:
     assert not reviewed(scripted.world)
 
 
+@pytest.mark.parametrize("payload", [256, 1 << 18], ids=["small", "large"])
 @pytest.mark.parametrize("before", [(), ("pipelines", 1, "sleep", 500)], ids=["all at the end", "one stored before"])
-def test_ends_right_after_compiling(scripted: ScriptedDriver, before: tuple[str | int, ...]) -> None:
+def test_ends_right_after_compiling(scripted: ScriptedDriver, before: tuple[str | int, ...], payload: int) -> None:
     """A program that compiles a few pipelines and then ends by _exit loses them once at most."""
     program = ("host", "instance", "device", *before, "pipelines", 3)
+    script = f"payload={payload};pipeline=slow:3?compile"
     for _ in range(2):
-        scripted.program(*program, "end", "_exit", script="pipeline=slow:3?compile", check=False)
-    scripted.program(*program)
+        scripted.program(*program, "end", "_exit", script=script, check=False)
+    scripted.program(*program, script=f"payload={payload}")
     assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (4 if before else 3, 0)
 
 

@@ -29,6 +29,7 @@ static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutc
     }
     message->cell = *about;
     message->cell.outcome = (uint8_t)outcome;
+    message->cell.flags |= wait_ns > 0 ? PYLAYER_CELL_AWAITED : 0;
     message->data = data;
     message->size = size;
     return mailbox_post_stored(message, outcome == PYLAYER_OUTCOME_KEPT, QUEUE_BYTES, wait_ns);
