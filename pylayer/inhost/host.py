@@ -347,6 +347,7 @@ class Host:
 
     def _flush_process(self, message: boundary.Message) -> None:
         for session in self.sessions.values():
+            self._guard(session.store_large, False)  # a driver that dies when it joins cells would do so in each exit()
             self._guard(self._settle, session, True)
         for session in self.sessions.values():
             self._guard(session.close)  # before device_destroyed: exit() does not wait for a policy class that hangs

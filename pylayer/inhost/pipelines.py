@@ -104,12 +104,13 @@ class Pipelines:
         if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > chunk.MAX_LARGE_BYTES:
             self.store_large()
 
-    def store_large(self) -> None:
-        """Stores the large cells that are held: as a chunk in a pack, if the driver merges what they share."""
+    def store_large(self, joins: bool = True) -> None:
+        """Stores the large cells that are held: as a chunk in a pack, if the driver merges what they share. Without
+        ``joins`` it is not asked."""
         held, parts = self._large, self._large_parts
         self._large, self._large_parts, self._large_bytes = [], [], 0
         folder = self._device.folder
-        joined = self._join(held) if len(held) >= chunk.FEWEST_CELLS and folder is not None else None
+        joined = self._join(held) if joins and len(held) >= chunk.FEWEST_CELLS and folder is not None else None
         if joined is None or folder is None:
             self.write(parts)
             return

@@ -109,9 +109,9 @@ class DeviceSession(Device):
         self.pipelines.write(parts)
         self._note_stored()
 
-    def store_large(self) -> None:
-        """Stores what waits to be joined, while the device is there to join it."""
-        self.pipelines.store_large()
+    def store_large(self, joins: bool = True) -> None:
+        """Stores what waits to be joined, while the device is there to join it; without ``joins`` as it is."""
+        self.pipelines.store_large(joins)
         self._note_stored()
 
     def _note_stored(self) -> None:

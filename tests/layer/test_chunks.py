@@ -49,6 +49,15 @@ def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver)
     assert found[CHUNK]
 
 
+def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
+    """No mark counts in exit(), so a driver that crashes when it joins cells would do so in each run: large cells that
+    wait for others are stored as they are."""
+    script = f"payload=2048;shared={1 << 18};merge=crash@9+"
+    scripted.program("host", "instance", "device", "pipelines", 8, script=script)
+    assert scripted.counts["compiles"] == 8
+    assert records(scripted.world) == {CELL: 8}
+
+
 def test_a_few_large_cells_are_stored_as_they_are(scripted: ScriptedDriver) -> None:
     """There are too few to join, and a later run finds them."""
     for compiles in (2, 0):
