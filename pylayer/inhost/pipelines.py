@@ -119,10 +119,15 @@ class Pipelines:
 
         records = [record for record, _ in held]
         try:
+            folder.prepare()  # somebody may have deleted it
             path = folder.new_path(self._device.program_id, PACK)
             pack = PackWriter(path, folder.identity, self._device.program_id, self._device.program.name)
-            pack.add_chunk(records, joined, int(time.time()))
-            pack.finish()
+            try:
+                pack.add_chunk(records, joined, int(time.time()))
+                pack.finish()
+            except BaseException:
+                pack.abandon()
+                raise
         except OSError as error:
             self._writer.failed(error)
             self.lost_records += len(held)

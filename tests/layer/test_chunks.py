@@ -8,7 +8,7 @@ import signal
 from collections import Counter
 
 import pytest
-from disk import content_of
+from disk import FailingDisk, content_of, leftovers
 from scripted_driver import ScriptedDriver
 from world import World
 
@@ -29,9 +29,11 @@ def records(world: World) -> Counter[bytes]:
     return found
 
 
-def run(scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, check: bool = True) -> int:
+def run(
+    scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, check: bool = True, **environment: str | None
+) -> int:
     """Runs the program; returns how many pipelines the driver compiled."""
-    result = scripted.demo("--count", COUNT, *arguments, script=script, check=check)
+    result = scripted.demo("--count", COUNT, *arguments, script=script, check=check, **environment)
     assert not check or result["created"] == COUNT
     return scripted.counts["compiles"]
 
@@ -56,6 +58,25 @@ def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
     scripted.program("host", "instance", "device", "pipelines", 8, script=script)
     assert scripted.counts["compiles"] == 8
     assert records(scripted.world) == {CELL: 8}
+
+
+@pytest.mark.parametrize("rules", ["write:ENOSPC:path=.pack:nth=2", "rename:EIO:path=.pack"])
+def test_large_cells_on_a_disk_that_fails(scripted: ScriptedDriver, rules: str) -> None:
+    """Half a chunk does not stay on a full disk, and the next run stores it."""
+    script = f"payload=2048;shared={1 << 18}"
+    disk = FailingDisk(scripted.world, rules)
+    run(scripted, script=script, **disk.environment)
+    assert disk.struck and not leftovers(scripted.world.store)
+    run(scripted, script=script)
+    assert run(scripted, script=script) == 0
+
+
+def test_large_cells_in_a_folder_that_is_gone(scripted: ScriptedDriver) -> None:
+    """Somebody deletes the store while a program compiles. It is made anew, as for other cells."""
+    script = f"payload=2048;shared={1 << 18}"
+    gone = ("instance", "device", "spawn", f"rm -r {scripted.world.store}/store", "pipelines", 8)
+    scripted.program("host", *gone, "destroy-device", "destroy-instance", script=script)
+    assert records(scripted.world) == {CHUNK: 1}
 
 
 def test_a_few_large_cells_are_stored_as_they_are(scripted: ScriptedDriver) -> None:
