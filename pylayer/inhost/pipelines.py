@@ -124,7 +124,7 @@ class Pipelines:
             pack = PackWriter(path, folder.identity, self._device.program_id, self._device.program.name)
             try:
                 pack.add_chunk(records, joined, int(time.time()))
-                pack.finish()
+                pack.finish(sync=False)  # as a journal: it replaces nothing
             except BaseException:
                 pack.abandon()
                 raise

@@ -71,6 +71,13 @@ def test_large_cells_on_a_disk_that_fails(scripted: ScriptedDriver, rules: str) 
     assert run(scripted, script=script) == 0
 
 
+def test_large_cells_are_not_synced(scripted: ScriptedDriver) -> None:
+    """They replace no other file, so policy waits for no disk, and one that fails to sync loses nothing."""
+    script = f"payload=2048;shared={1 << 18}"
+    run(scripted, script=script, **FailingDisk(scripted.world, "fsync:EIO:path=.pack").environment)
+    assert run(scripted, script=script) == 0
+
+
 def test_large_cells_in_a_folder_that_is_gone(scripted: ScriptedDriver) -> None:
     """Somebody deletes the store while a program compiles. It is made anew, as for other cells."""
     script = f"payload=2048;shared={1 << 18}"
