@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from ..values import MODE_CELLS
-from . import block_files
+from . import deaths
 from .chunk import merged_of
-from .decisions import compiled
 from .folder import Folder
-from .format import CELL, CHUNK, number_of
+from .format import CELL, CHUNK
 from .reader import Reader
 
 TYPE_CHECKING = False
@@ -38,8 +36,7 @@ def pieces(root: str, identity: Identity, program: int, others: set[int]) -> Ite
     """Yields what verifies and is not blocked. Adds the fingerprints of pipelines that are stored as binaries to
     ``others``."""
     folder = Folder(root, identity)
-    own, everyones = (block_files.read(folder, it) for it in (program, block_files.EVERY_PROGRAM))
-    blocked = set(compiled(own, everyones, MODE_CELLS)["blocked"])
+    blocked = deaths.of_everyone(folder)
     for path in folder.files(program):
         try:
             reader = Reader(path)
@@ -47,7 +44,7 @@ def pieces(root: str, identity: Identity, program: int, others: set[int]) -> Ite
                 for record in part.records:
                     if record.magic not in (CELL, CHUNK):
                         others.update(record.fingerprints)
-                    elif number_of(record.digest) not in blocked:
+                    elif not blocked.takes_record(record):
                         yield Piece(reader, part.place(record), record)
         except OSError:
             continue  # compacted meanwhile, or unreadable, which `pylayer ls --verify` tells

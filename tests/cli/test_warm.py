@@ -325,6 +325,17 @@ def test_driver_that_crashes(user: User) -> None:
     assert "stored data was left out: the driver crashed (SIGSEGV)" in done.stdout
 
 
+def test_blocked_data(user: User) -> None:
+    """What the layer does not give to the driver, because the program died over it, warm does not either, also if no
+    run has found the death yet."""
+    script = "payload=2048;guilty=3"
+    user.demo(6, PYLAYER_TEST_DRIVER=script)
+    died = user.pylayer("run", "--", DEMO, "--count", 6, PYLAYER_TEST_DRIVER=f"{script};pipeline=crash?hit@2")
+    assert died.returncode == -signal.SIGSEGV
+    (work,) = user.json("warm", status=1, PYLAYER_TEST_DRIVER=script)["warmed"]
+    assert work["pipelines"] == 5
+
+
 @ON_RADV
 def test_store_without_recordings(user: User) -> None:
     """What has no recording, such as what was pulled, is given to the driver all the same. It cannot be looked up."""
