@@ -15,7 +15,7 @@ import os
 import time
 
 from ..common import file_kinds, flat, outcomes
-from ..common.files import remove
+from ..common.files import names_in, remove
 from ..common.identity import Identity
 from . import checking, deaths, format, pack
 from .folder import Folder, came_unrecorded
@@ -234,7 +234,7 @@ class Import:
             for section in self._sections.values():
                 if section.writer is not None:
                     section.writer.abandon()
-            if fresh:
+            if fresh and names_in(folder.path) == ["identity"]:  # otherwise a program has begun to store there
                 remove(os.path.join(folder.path, "identity"))
                 try:
                     os.rmdir(folder.path)

@@ -22,6 +22,7 @@ from unit.things import add_record, binaries, program_id
 from pylayer.common import flat
 from pylayer.common.identity import Identity
 from pylayer.store import format, pack, portable
+from pylayer.store.folder import read_identity
 from pylayer.store.reader import Reader
 
 ID = program_id(*GAME)
@@ -191,6 +192,16 @@ def refused(path: Path, tmp_path: Path, why: str = "") -> None:
     with pytest.raises(portable.Refused, match=why or None):
         take(path, root)
     assert not root.exists() or files(root) == []
+
+
+def test_refused_while_a_program_stores(tmp_path: Path) -> None:
+    """What a program stores for the same driver meanwhile stays usable: with the folder's description."""
+    root = tmp_path / "root"
+    steps = portable.Import(str(small(tmp_path))).steps(str(root))
+    next(steps)
+    Store(root).journal(OTHER, cell(1))
+    steps.close()
+    assert read_identity(str(root), IDENTITY.name) is not None
 
 
 def test_every_flipped_bit(tmp_path: Path) -> None:
