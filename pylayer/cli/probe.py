@@ -10,6 +10,7 @@ later findings. Errors are the last line of standard error.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -198,7 +199,11 @@ def probe_devices() -> None:
 
 def has_policy() -> bool:
     """Returns whether vkCreateDevice started the policy thread in this process (shim/layer/process/process.h)."""
-    return any(path.read_text() == "pylayer-policy\n" for path in Path("/proc/self/task").glob("*/comm"))
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # a thread of the driver's may have ended
+            if path.read_text() == "pylayer-policy\n":
+                return True
+    return False
 
 
 def wait_for_log(path: Path, wanted: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cli.marks import ON_RADV
 from cli.user import User
+from unit.things import run_python
 from world import PACKAGE
 
 from pylayer.cli import children
@@ -243,3 +244,28 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
     assert children.probe("open", str(library)).failure == "did not end within 1 s"
+
+
+#: Looks for policy's thread while other threads begin and end, as those of drivers do.
+LOOKS_FOR_POLICY = """
+import os, threading, time
+from pylayer.cli import probe
+
+def begin_and_end():
+    while True:
+        thread = threading.Thread(target=time.time)
+        thread.start()
+        thread.join()
+
+for _ in range(3):
+    threading.Thread(target=begin_and_end, daemon=True).start()
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    assert not probe.has_policy()
+os._exit(0)
+"""
+
+
+def test_threads_that_end() -> None:
+    """A thread that ends while the probe looks for policy's is no failure."""
+    run_python(LOOKS_FOR_POLICY)
