@@ -57,6 +57,8 @@ class Recording:
         self._known: _Known
         #: The device and the instance that all pipelines are created with, by the kind of object.
         self._roots: dict[int, bytes] = {}
+        #: There was no room for one of them, so no pipeline can be recorded.
+        self._lacks_root = False
         #: Pipelines that came before them: digest, fingerprint, nanoseconds.
         self._early: list[tuple[bytes, int, int]] = []
         #: Something could not be written: nothing more is, and the next run records it.
@@ -98,13 +100,16 @@ class Recording:
             if self._known.bytes > self._limit:
                 if is_pipeline:
                     self._count("state_mib reached")
-                    self._incomplete = True
+                self._lacks_root |= recorded.kind in state.ROOTS
+                self._incomplete |= bool(is_pipeline) or self._lacks_root
                 return []
             self._known.objects.add(digest)
             parts += state.object_parts(data)
         if recorded.kind in state.ROOTS:
             self._roots[recorded.kind] = digest
-        if is_pipeline:
+        if is_pipeline and self._lacks_root:
+            self._count("state_mib reached")
+        elif is_pipeline:
             self._early.append((digest, recorded.fingerprint, recorded.wait_ns))
         elif recorded.fingerprint:
             parts += self._identify(recorded.fingerprint, digest)

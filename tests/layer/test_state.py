@@ -173,6 +173,18 @@ def test_the_limit(real: World) -> None:
     assert is_complete(real) and len(only_state(real).created) == 6
 
 
+def test_the_limit_with_another_device(real: World) -> None:
+    """If there is no room for the device that known pipelines are created with now, a later run records them."""
+    real.demo("--count", 4, **recording(real))
+    (program,) = state.programs(str(real.store))
+    large = state.writer(str(real.store), program, "pipelines")
+    large.append(state.object_parts(bytes(3 << 20)))
+    large.close()
+    state.record_again(str(real.store), program)
+    real.demo("--count", 4, "--features13", "--api", "1.3", **recording(real, "state_mib: 1\n"))
+    assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == 4
+
+
 def test_a_program_that_is_killed(real: World) -> None:
     """What was recorded before a kill is there, with at most a torn end of the file that it hit, and the next run
     records the rest."""
