@@ -27,7 +27,7 @@ from ..store.store import Refused
 from .index import MAX_INDEX_BYTES, Index, Pack, is_hex
 from .pulling import fetch
 from .signatures import sha256_of, signed_index, verified
-from .storage import Denied, Missing, Objects, Unavailable
+from .storage import Missing, Objects, Unavailable
 from .trust import Trust, Untrusted
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Publication:
         for pack in () if self._fetched else list(self._packs):
             try:
                 yield from fetch(self._storage, self._root, self._root, identity, pack)
-            except (Untrusted, Denied):
+            except (Untrusted, Missing):
                 self._packs.remove(pack)
                 self.result.lost += 1
         self._fetched = True

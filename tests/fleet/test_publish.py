@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from unit.things import program_id
 
 from pylayer.fleet import publishing
 from pylayer.fleet.signatures import public_of
-from pylayer.fleet.storage import Unavailable
+from pylayer.fleet.storage import Denied, Objects, Unavailable
 from pylayer.fleet.trust import Untrusted
 from pylayer.store import format
 from pylayer.store.store import Store as Face
@@ -254,6 +254,23 @@ def test_damaged_published_pack(builder: Builder, machine: Machine) -> None:
     assert (result.lost, result.records) == (1, 2)
     machine.pull(builder.url)
     assert machine.numbers() == [1, 2]
+
+
+def test_pack_that_the_storage_denies(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher that may not read a pack which is there does not take it for lost: nothing is published."""
+    builder.publish(1)
+    before = (builder.place / "index").read_bytes()
+
+    def denied(storage: Objects, path: str) -> Iterator[bytes]:
+        if path.endswith(".pack"):
+            raise Denied(f"{path}: status 403")
+        yield from stream(storage, path)
+
+    stream = Objects.stream
+    monkeypatch.setattr(Objects, "stream", denied)
+    with pytest.raises(Untrusted, match="403"):
+        builder.publish(2)
+    assert (builder.place / "index").read_bytes() == before
 
 
 def test_old_packs_are_deleted(builder: Builder) -> None:
