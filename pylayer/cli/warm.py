@@ -77,6 +77,8 @@ class Warming:
     found: int = 0
     #: Whether files of the driver's cache changed meanwhile: then it is known where that is.
     is_seen: bool = False
+    #: Whether something did not fit.
+    is_cut: bool = False
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -129,7 +131,9 @@ class Warming:
     def _limit(self, most_bytes: int) -> None:
         """Leaves out what does not fit. Were it created without its data, the driver would compile it."""
         ends = itertools.accumulate(piece.size for piece in self.pieces)
-        self.pieces = self.pieces[: sum(end <= most_bytes for end in ends)]
+        fits = sum(end <= most_bytes for end in ends)
+        self.is_cut = fits < len(self.pieces)
+        del self.pieces[fits:]
 
     def _load_all(self, path: str, advance: Advance) -> None:
         """Gives the driver the stored data, on any device of the program; without recordings, on a plain one."""
@@ -304,7 +308,7 @@ def _fill(store: Store, programs: tuple[str, ...], environment: Mapping[str, str
     with _room(store) as scratch:
         done = warm_all(store, programs, environment, scratch, quiet, anyway=warmed.cache_lost_files)
     works = [_as_json(work) for work in done]
-    if all(work.is_done and not work.problems for work in done):
+    if all(work.is_done and not (work.problems or work.is_cut) for work in done):
         names = [(Identity.of(work.facts).name, work.is_seen) for work in done]
         kept = [work | {"found_before": work["found"], "given_bytes": 0} for work in works]
         warmed.keep(kept, {name for name, _ in names}, {name for name, is_seen in names if is_seen})

@@ -20,6 +20,8 @@ from cli.user import DEMO, User
 from namespaces import unshared
 
 from pylayer.cli import driver_caches
+from pylayer.cli import warm as warm_command
+from pylayer.store.store import Store
 
 COUNT = 24
 
@@ -349,6 +351,25 @@ def test_store_without_recordings(user: User) -> None:
     assert found(user) == COUNT
     assert user.pylayer("warm").stdout.startswith("Nothing to do for pipelines, 0 pipelines: ")
     assert found(user) == COUNT
+
+
+@ON_RADV
+def test_room_that_comes_later(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What did not fit is given once there is room, although nothing of it can be looked up."""
+    user.policy_file.write_text("settings: {record_state: false}\n")
+    for seed in (1, 2):
+        user.demo(COUNT, "--seed", seed)
+    user.environment["MESA_SHADER_CACHE_DISABLE"] = "false"
+    for name in os.environ.keys() - user.environment.keys():
+        monkeypatch.delenv(name)
+    for name, value in user.environment.items():
+        monkeypatch.setenv(name, value)
+    given = []
+    for most in (120_000, 1 << 30):
+        monkeypatch.setattr(driver_caches, "most_bytes", lambda _, most=most: (most, "a full disk"))
+        (work,) = warm_command._fill(Store(str(user.store)), (), os.environ, quiet=True)
+        given.append(work["given_bytes"])
+    assert 0 < given[0] < given[1]
 
 
 def test_empty_store(user: User) -> None:
