@@ -110,7 +110,8 @@ class Pipelines:
         held, parts = self._large, self._large_parts
         self._large, self._large_parts, self._large_bytes = [], [], 0
         folder = self._device.folder
-        joined = self._join(held) if joins and len(held) >= chunk.FEWEST_CELLS and folder is not None else None
+        joins = joins and len(held) >= chunk.FEWEST_CELLS and folder is not None and not self._writer.paused
+        joined = self._join(held) if joins else None
         if joined is None or folder is None:
             self.write(parts)
             return

@@ -71,6 +71,16 @@ def test_large_cells_on_a_disk_that_fails(scripted: ScriptedDriver, rules: str) 
     assert run(scripted, script=script) == 0
 
 
+def test_large_cells_while_storing_is_paused(scripted: ScriptedDriver) -> None:
+    """After a failed write nothing is joined and written for some seconds, as with other cells. What is lost is
+    counted."""
+    script = f"payload=2048;shared={1 << 18}"
+    disk = FailingDisk(scripted.world, "write:ENOSPC:path=.pack")
+    run(scripted, script=script, **disk.environment)
+    last = scripted.world.runs()[-1]
+    assert (len(disk.struck), last["write_errors"], last["lost_records"]) == (1, 1, COUNT)
+
+
 def test_large_cells_are_not_synced(scripted: ScriptedDriver) -> None:
     """They replace no other file, so policy waits for no disk, and one that fails to sync loses nothing."""
     script = f"payload=2048;shared={1 << 18}"
