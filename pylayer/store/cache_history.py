@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import date_of, remove
+from ..common.files import date_of, remove, size_of
 from ..values import Value
 from . import format
 from .folder import Folder, folders
@@ -139,7 +139,7 @@ def compact(folder: Folder) -> Iterator[None]:
 
 
 def _is_much(paths: list[str]) -> bool:
-    return len(paths) > MAX_FILES or sum(os.stat(path).st_size for path in paths) > 2 * MAX_BYTES
+    return len(paths) > MAX_FILES or sum(map(size_of, paths)) > 2 * MAX_BYTES
 
 
 def _compact(folder: Folder, program: int, ended: list[str]) -> Iterator[None]:

@@ -258,3 +258,12 @@ def test_files_of_processes_that_live_are_not_combined(processes: Processes, mon
         pass
     assert alive in processes.files and len(processes.files) == 2 and not set(ended) & set(processes.files)
     assert [known(processes.history(), word) for word in (b"early 0", b"early 2", b"alive")] == ["attested"] * 3
+
+
+def test_files_that_others_combine_meanwhile(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone when its size is asked for keeps no other work from being done."""
+    gone = processes.read(b"data" * 10)
+    listed = processes.folder.files_by_program((file_kinds.ATTEST,))
+    gone.unlink()
+    monkeypatch.setattr(Folder, "files_by_program", lambda *_: listed)
+    assert list(cache_history.compact(processes.folder)) == []
