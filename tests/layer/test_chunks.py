@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 from disk import FailingDisk, content_of, leftovers
@@ -30,7 +31,7 @@ def records(world: World) -> Counter[bytes]:
 
 
 def run(
-    scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, check: bool = True, **environment: str | None
+    scripted: ScriptedDriver, *arguments: str | int, script: str = PAYLOAD, check: bool = True, **environment: Any
 ) -> int:
     """Runs the program; returns how many pipelines the driver compiled."""
     result = scripted.demo("--count", COUNT, *arguments, script=script, check=check, **environment)
