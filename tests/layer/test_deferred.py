@@ -114,6 +114,15 @@ def test_results_are_the_drivers(driver: Deferring) -> None:
     assert (cold[""]["live"], cold[""]["foreign"]) == ("0", "0")
 
 
+def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
+    """Of pipelines that may not be compiled, those that the program's cache has are created, whatever else the call
+    asks for, in the first run and in later ones."""
+    alone = results(driver.program("deferred_beside", layered=False))
+    assert [alone[name]["pipelines"] for name in ("neither", "one")] == ["10", "11"]
+    for _ in range(2):
+        assert results(driver.program("deferred_beside")) == alone
+
+
 def test_results_of_a_second_run(driver: Deferring) -> None:
     """Pipelines from the store equal those that were compiled, and those that may not be compiled are found as well."""
     cold = results(driver.program())

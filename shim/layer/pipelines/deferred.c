@@ -199,21 +199,39 @@ static VkResult answer_finished(const PipelineCall *call)
     return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
 }
 
-/* Returns false, and leaves none created, if not all pipelines were found. */
+/* Returns false for a pipeline that is, or may be, made of module identifiers: the driver cannot compile it
+ * (VUID-VkPipelineShaderStageModuleIdentifierCreateInfoEXT-pNext-06851,
+ * VUID-VkPipelineLibraryCreateInfoKHR-pLibraries-06855). */
+static bool can_compile(const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    bool can = !pipeline_is_linked(call, info);
+    for (uint32_t i = 0; i < info->ray_tracing.stageCount; i++)
+        can &= identifier_of_stage(&info->ray_tracing.pStages[i]) == 0;
+    return can;
+}
+
+/* Returns false, and leaves none created, if not all pipelines were found. Then the driver creates all of them in the
+ * operation's cell, which is empty. So those that were found may be compiled there, even with FAIL_ON_COMPILE. */
 static bool all_are_found(DeferredOperation *operation)
 {
-    PipelineCall probe = operation->call;
-    const Driver *driver = probe.driver;
+    const PipelineCall *call = &operation->call;
+    PipelineCall probe = *call;
     probe.deferred = VK_NULL_HANDLE;
     probe.probe = true;
     if (pipelines_create(&probe) == VK_SUCCESS)
         return true;
-    for (uint32_t i = 0; i < probe.count; i++)
-        if (probe.pipelines[i] != VK_NULL_HANDLE) {
-            driver->destroy_pipeline(driver->handle, probe.pipelines[i], probe.allocator);
-            probe.pipelines[i] = VK_NULL_HANDLE;
-            operation->found++;
-        }
+    for (uint32_t i = 0; i < call->count; i++) {
+        const bool found = call->pipelines[i] != VK_NULL_HANDLE;
+        const Change change = {.clear = found && can_compile(call, i) ? FAIL_ON_COMPILE : 0, .feedback = true};
+        AnyCreateInfo info;
+        if (found)
+            call->driver->destroy_pipeline(call->driver->handle, call->pipelines[i], call->allocator);
+        call->pipelines[i] = VK_NULL_HANDLE;
+        operation->found += found;
+        element_build(&operation->elements[i], call, i, change, &info);
+        operation->infos[i] = info.ray_tracing;
+    }
     return false;
 }
 
@@ -221,11 +239,6 @@ static VkResult start(DeferredOperation *operation)
 {
     const PipelineCall *call = &operation->call;
     const Driver *driver = call->driver;
-    for (uint32_t i = 0; i < call->count; i++) {
-        AnyCreateInfo info;
-        element_build(&operation->elements[i], call, i, (Change){.feedback = true}, &info);
-        operation->infos[i] = info.ray_tracing;
-    }
     operation->app_cache = app_cache_find(&call->device->caches, call->cache);
     operation->began_ns = now_ns();
     VkResult result = call_driver(call, operation->cell, call->count, operation->infos, call->pipelines);
