@@ -145,18 +145,34 @@ def test_many_records_in_one_journal(scripted: ScriptedDriver) -> None:
     assert not all("_policy" in files for files in opened)  # one process of 64 starts it at its end
 
 
+def cut_last(path: Path, after: int) -> None:
+    """Cuts a file off, so many bytes after its last record's header."""
+    last = max(part.place(record) for part in Reader(str(path)).parts([]) for record in part.records)
+    with path.open("r+b") as file:
+        file.truncate(last + format.RECORD_HEADER.size + after)
+
+
 @pytest.mark.parametrize("cut", [8, -8], ids=["in its data", "in its header"])
 def test_torn_end(scripted: ScriptedDriver, cut: int) -> None:
     """The torn end of a journal starts no policy: its writer is still writing, or was killed."""
     for count in (4, 1):
         run_host(scripted.world, "instance", "device", "pipelines", count, *END)
     (path,) = scripted.world.stored_files(".closed")
-    reader = Reader(str(path))
-    last = max(part.place(record) for part in reader.parts([]) for record in part.records)
-    with path.open("r+b") as journal:
-        journal.truncate(last + format.RECORD_HEADER.size + cut)
+    cut_last(path, cut)
     ran = run_host(scripted.world, "instance", "device", "pipelines", 1, "mapped", "_policy.", *END)
     assert "_policy. is not mapped" in ran.stderr
+
+
+def test_torn_end_of_binaries(scripted: ScriptedDriver) -> None:
+    """The same where binaries are read."""
+    scripted.settings(mode="binaries")
+    for _ in range(2):
+        scripted.demo("--count", 4, "--api", "1.3")
+    for path in scripted.world.stored_files(".closed"):
+        cut_last(path, 8)
+    opened = [scripted.demo("--count", 3, "--api", "1.3", LD_DEBUG="files").stderr for _ in range(4)]
+    assert scripted.world.last()["binary_hits"] == 3
+    assert not all("_policy" in files for files in opened)  # one process of 64 starts it at its end
 
 
 def test_compacted_while_the_program_runs(world: World) -> None:

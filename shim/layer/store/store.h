@@ -22,7 +22,7 @@ typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
     FileNumber number;
     uint64_t salt;
-    uint64_t size; /* when it was indexed */
+    uint64_t size; /* when it was indexed, without a journal's torn end */
     uint64_t entry_count;
     uint64_t pipelines;
     bool damage_told;    /* policy knows that it has to read the file */

@@ -102,6 +102,7 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         else if (!file->system) /* what others used says nothing about this user's programs */
             take_note(store, fd, &header, at, found);
     }
+    file->size = at < size ? at : size;
     if (file->entry_count > 0)
         qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
 }
