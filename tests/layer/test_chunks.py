@@ -134,7 +134,10 @@ def test_few_of_many(scripted: ScriptedDriver, threads: int) -> None:
     assert scripted.world.last()["fetched"] == CHUNK_CELLS
 
 
-@pytest.mark.parametrize("script", ["merge=error:out-of-host-memory", "create-cache=null?data"])
+@pytest.mark.parametrize(
+    "script",
+    ["merge=error:out-of-host-memory", "create-cache=null?data", f"get-data=overstate?data@{COUNT + 2}+"],
+)
 def test_driver_that_does_not_join(scripted: ScriptedDriver, script: str) -> None:
     """If the driver fails to join cells, or what it joined cannot be read, they stay cells."""
     run(scripted, script=f"{PAYLOAD};{script}", check=False)

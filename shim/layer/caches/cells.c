@@ -281,7 +281,7 @@ uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes,
     VkPipelineCache joined = driver_cache_create(driver, NULL, 0, true);
     bool whole = joined != VK_NULL_HANDLE && merge_cells(driver, joined, cells, sizes, cell_count) &&
                  driver->get_pipeline_cache_data(driver->handle, joined, &size, out) == VK_SUCCESS &&
-                 size > caches->empty_size && read_back(driver, out, size, &content) &&
+                 size > caches->empty_size && size <= capacity && read_back(driver, out, size, &content) &&
                  content + GAPS_BYTES * cell_count >= size;
     if (joined != VK_NULL_HANDLE)
         driver->destroy_pipeline_cache(driver->handle, joined, NULL);
