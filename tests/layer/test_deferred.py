@@ -123,6 +123,16 @@ def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
         assert results(driver.program("deferred_beside")) == alone
 
 
+@pytest.mark.parametrize("deferral", ["at-once", "never"])
+def test_cache_after_an_operation_that_passed(scripted: ScriptedDriver, deferral: str) -> None:
+    """What is created later with the cache of an operation that passed is in that cache, if the operation was complete
+    at once. If not, the layer does not know its end, and merges nothing into the cache."""
+    driver = Deferring(scripted.world, deferral, scripted)
+    alone = driver.program("deferred_passed", layered=False)
+    for _ in range(2):
+        assert driver.program("deferred_passed")["saved"] == alone["saved"]
+
+
 def test_results_of_a_second_run(driver: Deferring) -> None:
     """Pipelines from the store equal those that were compiled, and those that may not be compiled are found as well."""
     cold = results(driver.program())

@@ -12,7 +12,7 @@
 typedef struct AppCache {
     VkPipelineCache handle;
     SpreadLock lock;           /* held for reading by all that use the cache, by merges for writing (cells.c) */
-    atomic_bool used_for_ever; /* a deferred operation may use it until an unknown end: never merged into */
+    atomic_uint deferred_uses; /* by deferred operations that end at an unknown time: it is not merged into */
     bool synchronized_merge;   /* the driver lets others use the cache during a merge */
     uint64_t data_id;          /* first bytes of the initial data's digest; 0: no data, or not known */
     atomic_bool holds_unknown; /* it may hold pipelines that this run did not create with it: data, merges */

@@ -50,7 +50,7 @@ static bool merge_locked(Caches *caches, AppCache *app_cache, VkPipelineCache so
     bool locks = !app_cache || !app_cache->synchronized_merge, merged = false;
     if (locks && !spread_try_write(lock))
         return false;
-    if (!locks || !app_cache || !atomic_load(&app_cache->used_for_ever))
+    if (!locks || !app_cache || !atomic_load(&app_cache->deferred_uses))
         merged = caches->driver->merge_pipeline_caches(
                      caches->driver->handle, app_cache ? app_cache->handle : caches->merged, 1, &source) == VK_SUCCESS;
     if (locks)

@@ -17,7 +17,7 @@ PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_co
         cache = VK_NULL_HANDLE;
     }
     if (app_cache && deferred)
-        atomic_store(&app_cache->used_for_ever, true);
+        atomic_fetch_add(&app_cache->deferred_uses, 1);
     return (PassedUse){app_cache, cache,
                        mark_pipelines(&device->crash, NULL, 1, app_cache_data_id(app_cache), false, true),
                        frames_begin_pipelines()};
@@ -46,6 +46,15 @@ static bool has_blocked(const PipelineCall *call)
     return false;
 }
 
+/* Returns true if the driver has done all work of a deferred call when it returns, as most drivers have. */
+static bool is_done(const PipelineCall *call, VkResult result)
+{
+    const Driver *driver = call->driver;
+    return result != VK_OPERATION_DEFERRED_KHR ||
+           (driver->get_deferred_operation_result &&
+            driver->get_deferred_operation_result(driver->handle, call->deferred) != VK_NOT_READY);
+}
+
 VkResult pass_pipelines(const PipelineCall *call)
 {
     if (call->probe)
@@ -59,6 +68,8 @@ VkResult pass_pipelines(const PipelineCall *call)
     VkResult result = call_driver(call, use.cache, call->count, call->infos, call->pipelines);
     uint64_t duration = told ? now_ns() - start : 0;
     pass_end(&use);
+    if (use.app_cache && call->deferred != VK_NULL_HANDLE && is_done(call, result))
+        atomic_fetch_sub(&use.app_cache->deferred_uses, 1);
     creation_tell_passed(call, result, duration);
     return result;
 }
