@@ -153,6 +153,15 @@ def test_merge_that_loses_pipelines(scripted: ScriptedDriver) -> None:
     assert records(scripted.world) == {CHUNK: 3, CELL: 1}
 
 
+def test_driver_that_hangs_while_it_joins(scripted: ScriptedDriver) -> None:
+    """A driver that never returns from a merge of cells holds up the end of one run for seconds. The device is not
+    destroyed then, and later runs find everything and join nothing."""
+    hanging = f"{PAYLOAD};merge=hang@{COUNT + 3}"
+    assert scripted.demo("--count", COUNT, script=hanging, allow=True)["created"] == COUNT
+    assert run(scripted, script=hanging) == 0
+    assert records(scripted.world) == {CELL: COUNT}
+
+
 @pytest.mark.parametrize("action", ["crash", "abort", "kill"])
 def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> None:
     """A driver that dies while it joins cells dies once: they stay cells, and everything is found."""

@@ -105,7 +105,7 @@ void devices_add(Device *device)
     pthread_mutex_unlock(&devices_mutex);
 }
 
-void devices_remove(Device *device)
+bool devices_remove(Device *device)
 {
     pthread_mutex_lock(&devices_mutex);
     Device **link = &devices;
@@ -115,6 +115,8 @@ void devices_remove(Device *device)
         *link = device->next;
     pthread_mutex_unlock(&devices_mutex);
     /* A command that began before ends first. */
-    pthread_mutex_lock(&device->command_mutex);
+    if (!mutex_lock_within(&device->command_mutex, FLUSH_WAIT_NS))
+        return false;
     pthread_mutex_unlock(&device->command_mutex);
+    return true;
 }

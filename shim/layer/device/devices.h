@@ -5,8 +5,9 @@
 #include "device/device.h"
 
 void devices_add(Device *device);
-/* Removes the device from the list, and waits for a command that began before. */
-void devices_remove(Device *device);
+/* Removes the device from the list, and waits for a command that began before. Returns false if that hangs, in the
+ * driver or with a disk: the device must stay. */
+bool devices_remove(Device *device);
 /* Returns the device with its command mutex held; NULL if it is gone. Policy thread only. */
 Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);

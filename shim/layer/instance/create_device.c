@@ -343,7 +343,12 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         atomic_store(&device->caches.ending, true);
         if (!device_ends_quietly(device))
             wait_for_policy(device);
-        devices_remove(device);
+        if (!devices_remove(device)) {
+            log_line(PYLAYER_LOG_WARN, "the driver has been joining stored pipelines for seconds, or a disk hangs; "
+                                       "vkDestroyDevice returns without destroying the device");
+            dispatch_remove(&device_table, dispatch_key(handle));
+            return;
+        }
     } else {
         tell_end(device);
     }
