@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
 
 import pytest
 from layer.recorder import PROPERTIES, days_ago, only, record
@@ -167,6 +170,18 @@ def test_changes_that_are_lost(change: str) -> None:
     read, nothing is found in the map any more."""
     done = subprocess.run([str(BUILD / "tests" / "shared_map"), change], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "0 0\n")
+
+
+def test_changes_while_the_process_is_stopped() -> None:
+    """The time for which somebody stops the process is no time that a thread waits for another: no change is lost, and
+    no merge counts as one that hangs."""
+    with subprocess.Popen(
+        [str(BUILD / "tests" / "shared_map"), "stopped"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+        time.sleep(2.5)
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate()[0] == "20 1\n"
 
 
 # ---- the application's caches --------------------------------------------------------------------

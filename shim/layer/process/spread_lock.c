@@ -74,19 +74,25 @@ static unsigned most_readers(SpreadLock *lock)
 /* Readers that are waited for hold the lock for less than this, unless their thread does not run. A sleep takes longer,
  * and all who come to read wait for its end. */
 #define READER_NS 100000
+/* A longer turn counts as this long: somebody stopped the process meanwhile. */
+#define TURN_NS 10000000
 
 /* Returns false if a reader holds the lock for long, or hangs, as one of a VkPipelineCache may in the driver. Only the
  * first writer waits for a reader that hangs. */
 static bool wait_for_readers(SpreadLock *lock)
 {
-    uint64_t begin = now_ns(), give_up = atomic_load(&lock->hangs) ? 0 : begin + PATIENCE_NS, now;
+    uint64_t last = now_ns(), give_up = atomic_load(&lock->hangs) ? 0 : PATIENCE_NS, waited = 0;
     int cancellation = cancellation_off();
     unsigned readers;
-    while ((readers = most_readers(lock)) != 0 && readers < LONG_READER && (now = now_ns()) < give_up)
-        if (now - begin < READER_NS)
+    while ((readers = most_readers(lock)) != 0 && readers < LONG_READER && waited < give_up) {
+        if (waited < READER_NS)
             sched_yield();
         else
             nanosleep(&(struct timespec){0, READER_NS}, NULL);
+        uint64_t now = now_ns();
+        waited += now - last < TURN_NS ? now - last : TURN_NS;
+        last = now;
+    }
     cancellation_restore(cancellation);
     if (readers < LONG_READER)
         atomic_store(&lock->hangs, readers != 0);
