@@ -22,19 +22,17 @@ typedef struct BinaryRecord {
     } entries[];
 } BinaryRecord;
 
-/* The binaries of one pipeline. An entry of the index stays in memory until the device is destroyed. */
+/* The binaries of one pipeline. They stay until the device is destroyed, because nothing in Vulkan says that they may be
+ * destroyed before the pipelines that were created from them ('Object Lifetime' lists what may). */
 typedef struct BinaryEntry {
-    struct BinaryEntry *older; /* of the same hash: used once this one is evicted */
-    uint32_t key_size, count;
-    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint64_t bytes;               /* these count against BINARIES_BYTES */
-    bool evicted;                 /* under the index's mutex */
-    pthread_mutex_t mutex;        /* guards what follows */
-    VkPipelineBinaryKHR *handles; /* malloc'd; NULL: not created yet */
-    BinaryRecord *record;         /* of which they are created */
+    struct BinaryEntry *older; /* of the same hash */
+    VkPipelineBinaryKeyKHR key;
+    atomic_bool evicted; /* the driver created nothing from them: never found again */
+    uint32_t count;
+    VkPipelineBinaryKHR handles[];
 } BinaryEntry;
 
-/* The most memory for stored binaries on one device. */
+/* The most data of binaries that the driver holds for the layer on one device. Further pipelines become cells. */
 #define BINARIES_BYTES (256ull << 20)
 
 typedef struct Binaries {
@@ -50,13 +48,15 @@ typedef struct Binaries {
     atomic_bool app_keeps;
     bool app_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
     bool internal_cache;      /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
-    bool driver_cache_off;    /* disableInternalCache */
     atomic_ullong global_key; /* what binaries_global_key returned last */
+    /* A stored record is of another global key. That of ANV 26.1.6 differs in each process: binaries would be stored in
+     * each run and never found, so pipelines become cells. */
+    atomic_bool foreign;
     atomic_uint failures[PYLAYER_KIND_COUNT]; /* in a row */
 
-    pthread_mutex_t index_mutex; /* guards the index: the BinaryEntry that was added last, by its key's hash */
+    atomic_ullong held_bytes; /* the data of all entries */
+    pthread_mutex_t mutex;    /* guards the index: the BinaryEntry that was added last, by its key's hash */
     NumberMap index;
-    uint64_t index_bytes; /* of all entries that are not evicted */
 } Binaries;
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
@@ -64,55 +64,41 @@ void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *cr
  * an equal one: it changes with anything that makes them useless (Vulkan, vkGetPipelineKeyKHR). The driver is asked by
  * the first call, so that a program which only enables the extension needs no key. */
 uint64_t binaries_global_key(Binaries *binaries);
-/* Frees memory. binary_index_close has destroyed the driver's objects before. */
-void binaries_close(Binaries *binaries);
-
-/* ---- binary_index.c: the binaries that a device has in memory, by pipeline key -------------------- */
-
 /* Destroys the driver's objects. */
-void binary_index_close(Binaries *binaries);
-/* Returns the newest entry of the key that was not evicted; NULL if there is none. */
-BinaryEntry *binary_index_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
-/* Copies a record into the index. Returns false if the record is malformed, of another global key or in the index
- * already, or there is no room. */
-bool binary_index_load(Binaries *binaries, const void *data, uint64_t size);
-/* Takes over malloc'd handles, of a pipeline whose record has this size. Returns false if the key was in the index
- * before. */
-bool binary_index_add(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, uint64_t size, uint32_t handle_count,
-                      VkPipelineBinaryKHR *handles);
-/* Returns the entry's VkPipelineBinaryKHR objects, created when first asked for. Returns NULL if the driver refuses. */
-const VkPipelineBinaryKHR *binary_entry_handles(Binaries *binaries, BinaryEntry *entry);
-/* The index never finds an evicted entry again. */
-void binary_entry_evict(Binaries *binaries, BinaryEntry *entry);
-
-/* ---- stored_binaries.c: puts the stored pipeline binaries of a device into memory ------------------ */
-
-/* Call it when the store is open, before the application has the device. */
-void stored_binaries_read(Binaries *binaries, Store *store);
+void binaries_destroy(Binaries *binaries);
+/* Call it after that. */
+void binaries_close(Binaries *binaries);
+/* Returns the newest that this run captured or read under the key; NULL if there is nothing. */
+BinaryEntry *binaries_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
+/* Takes over an entry, whose data has this size. Returns false if one with this key was there already. */
+bool binaries_add(Binaries *binaries, BinaryEntry *entry, uint64_t size);
 
 /* ---- binary_history.c: the data that the application read from its own binaries ------------------- */
-
-enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
 /* Notes what was read. */
 void binary_history_note(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key, const void *data,
                          size_t size);
-/* Compares data that an application brings with what is known under its key. */
-enum BinaryOutcome binary_history_judge(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
-                                        const VkPipelineBinaryDataKHR *data);
+/* Compares data that the application brings with what is known under its key, and counts it. Returns true if the driver
+ * may get it. */
+bool binary_history_admits(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
+                           const VkPipelineBinaryDataKHR *data);
 
 /* ---- binary_record.c: the binaries of one pipeline as bytes ----------------------------------------- */
 
 /* Returns data as a record, or NULL if the counts and sizes in it do not match its size. */
 const BinaryRecord *binary_record_check(const void *data, uint64_t size);
-/* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. Its
+/* Returns a malloc'ed record with the data of the entry, or NULL if the driver fails or there is no memory. Its
  * global_key is 0. */
-BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
-                                 const VkPipelineBinaryKHR *handles, uint64_t *size);
-/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. Returns malloc'd handles; NULL,
- * and there is none, if not all could be created. */
-VkPipelineBinaryKHR *binary_record_create(const Driver *driver, const BinaryRecord *record);
-/* Destroys and frees malloc'd handles. */
-void binaries_destroy(const Driver *driver, uint32_t handle_count, VkPipelineBinaryKHR *handles);
+BinaryRecord *binary_record_read(const Driver *driver, const BinaryEntry *entry, uint64_t *size);
+/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. Returns NULL, and there is none,
+ * if not all could be created. */
+BinaryEntry *binary_record_create(const Driver *driver, const BinaryRecord *record);
+
+/* Returns an entry of no binaries yet; NULL if memory is short. */
+BinaryEntry *binary_entry_new(const VkPipelineBinaryKeyKHR *key, uint32_t count);
+/* Returns the entry with its first binaries only. */
+BinaryEntry *binary_entry_shortened(BinaryEntry *entry, uint32_t count);
+/* Destroys the binaries and frees the entry, which may be NULL. */
+void binary_entry_free(const Driver *driver, BinaryEntry *entry);
 
 #endif

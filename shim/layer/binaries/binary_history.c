@@ -43,16 +43,21 @@ void binary_history_note(Binaries *binaries, Caches *caches, const VkPipelineBin
     own_data_note(caches, digests.name, size, NULL);
 }
 
-enum BinaryOutcome binary_history_judge(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
-                                        const VkPipelineBinaryDataKHR *data)
+bool binary_history_admits(Binaries *binaries, Caches *caches, const VkPipelineBinaryKeyKHR *key,
+                           const VkPipelineBinaryDataKHR *data)
 {
+    PylayerCounters *totals = &counters_of(binaries->run)->totals;
     Digests digests;
-    if (!describe(binaries, key, data->pData, data->dataSize, &digests))
-        return BINARY_UNKNOWN;
-    bool has_name = cache_history_has(caches, digests.name);
-    if (cache_history_has(caches, digests.content))
-        return has_name ? BINARY_ATTESTED : BINARY_STALE;
-    if (has_name)
-        return BINARY_ALTERED;
-    return own_data_is_of_another_driver(caches, digests.content, data->dataSize) ? BINARY_STALE : BINARY_UNKNOWN;
+    bool valid = describe(binaries, key, data->pData, data->dataSize, &digests);
+    bool has_name = valid && cache_history_has(caches, digests.name);
+    bool has_content = valid && cache_history_has(caches, digests.content);
+    bool stale = has_content
+                     ? !has_name
+                     : valid && !has_name && own_data_is_of_another_driver(caches, digests.content, data->dataSize);
+    count(&totals->application_binaries, 1);
+    count(&totals->binaries_attested, has_content && has_name);
+    count(&totals->binaries_stale, stale);
+    count(&totals->binaries_altered, has_name && !has_content);
+    /* No driver gives empty data, and RADV crashes on it (measured). */
+    return !stale && (has_content || (!has_name && data->dataSize > 0 && data->pData));
 }

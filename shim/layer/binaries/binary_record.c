@@ -70,63 +70,87 @@ static bool read_one(const Driver *driver, VkPipelineBinaryKHR handle, BinaryRec
     return true;
 }
 
-BinaryRecord *binary_record_read(const Driver *driver, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
-                                 const VkPipelineBinaryKHR *handles, uint64_t *size)
+BinaryRecord *binary_record_read(const Driver *driver, const BinaryEntry *entry, uint64_t *size)
 {
-    if (handle_count > MAX_BINARIES || key->keySize == 0 || key->keySize > PYLAYER_BINARY_KEY_BYTES)
-        return NULL;
-    *size = data_offset(handle_count);
+    *size = data_offset(entry->count);
     BinaryRecord *record = calloc(1, (size_t)*size);
-    for (uint32_t i = 0; record && i < handle_count; i++)
-        if (!read_one(driver, handles[i], &record, i, size)) {
+    for (uint32_t i = 0; record && i < entry->count; i++)
+        if (!read_one(driver, entry->handles[i], &record, i, size)) {
             free(record);
             return NULL;
         }
     if (!record)
         return NULL;
-    record->count = handle_count;
-    record->key_size = key->keySize;
-    memcpy(record->key, key->key, key->keySize);
+    record->count = entry->count;
+    record->key_size = entry->key.keySize;
+    memcpy(record->key, entry->key.key, entry->key.keySize);
     return record;
 }
 
-VkPipelineBinaryKHR *binary_record_create(const Driver *driver, const BinaryRecord *record)
+static VkPipelineBinaryKeyKHR key_of(const uint8_t *bytes, uint32_t size)
+{
+    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR, .keySize = size};
+    memcpy(key.key, bytes, sizeof key.key);
+    return key;
+}
+
+BinaryEntry *binary_record_create(const Driver *driver, const BinaryRecord *record)
 {
     const uint32_t count = record->count;
-    VkPipelineBinaryKHR *handles = calloc(count, sizeof *handles);
+    const VkPipelineBinaryKeyKHR key = key_of(record->key, record->key_size);
+    BinaryEntry *entry = binary_entry_new(&key, count);
     VkPipelineBinaryKeyKHR *keys = calloc(count, sizeof *keys);
     VkPipelineBinaryDataKHR *data = calloc(count, sizeof *data);
     VkPipelineBinaryKeysAndDataKHR both = {count, keys, data};
     VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                           .pKeysAndDataInfo = &both};
     VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
-                                          .pipelineBinaryCount = count,
-                                          .pPipelineBinaries = handles};
+                                          .pipelineBinaryCount = count};
     bool created = false;
-    if (handles && keys && data) {
+    if (entry && keys && data) {
         uint64_t at = data_offset(count);
         for (uint32_t i = 0; i < count; at += padded(record->entries[i++].size)) {
-            keys[i] = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR,
-                                               .keySize = record->entries[i].key_size};
-            memcpy(keys[i].key, record->entries[i].key, sizeof keys[i].key);
+            keys[i] = key_of(record->entries[i].key, record->entries[i].key_size);
             data[i] = (VkPipelineBinaryDataKHR){(size_t)record->entries[i].size, (char *)(uintptr_t)record + at};
         }
+        out.pPipelineBinaries = entry->handles;
         created = driver->create_pipeline_binaries(driver->handle, &info, NULL, &out) == VK_SUCCESS &&
                   out.pipelineBinaryCount == count;
     }
     free(keys);
     free(data);
-    if (created || !handles)
-        return handles;
+    if (created)
+        return entry;
     /* Binaries that failed are VK_NULL_HANDLE; the others were created (Vulkan, vkCreatePipelineBinariesKHR). */
-    binaries_destroy(driver, count, handles);
+    binary_entry_free(driver, entry);
     return NULL;
 }
 
-void binaries_destroy(const Driver *driver, uint32_t handle_count, VkPipelineBinaryKHR *handles)
+static size_t entry_bytes(uint32_t count)
 {
-    for (uint32_t i = 0; i < handle_count; i++)
-        if (handles[i] != VK_NULL_HANDLE)
-            driver->destroy_pipeline_binary(driver->handle, handles[i], NULL);
-    free(handles);
+    return sizeof(BinaryEntry) + count * sizeof(VkPipelineBinaryKHR);
+}
+
+BinaryEntry *binary_entry_new(const VkPipelineBinaryKeyKHR *key, uint32_t count)
+{
+    BinaryEntry *entry = calloc(1, entry_bytes(count));
+    if (entry)
+        *entry = (BinaryEntry){.key = *key, .count = count};
+    return entry;
+}
+
+BinaryEntry *binary_entry_shortened(BinaryEntry *entry, uint32_t count)
+{
+    BinaryEntry *shorter = realloc(entry, entry_bytes(count));
+    shorter = shorter ? shorter : entry;
+    shorter->count = count;
+    return shorter;
+}
+
+void binary_entry_free(const Driver *driver, BinaryEntry *entry)
+{
+    for (uint32_t i = 0; entry && i < entry->count; i++)
+        if (entry->handles[i] != VK_NULL_HANDLE)
+            driver->destroy_pipeline_binary(driver->handle, entry->handles[i], NULL);
+    free(entry);
 }

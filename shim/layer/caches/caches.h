@@ -137,6 +137,8 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint
 bool cells_merge_all(Caches *caches, AppCache *app_cache);
 /* Returns true if the driver got the record with this digest, or this cell in two chunks. */
 bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Notes that the driver has the record and its cells. */
+void cells_note_given(Caches *caches, const StoredRecord *record);
 /* Makes a cache of a record and merges it into the layer's cache or, if given, an application's. Returns false if that
  * fails. */
 bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord *record);

@@ -108,8 +108,7 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
 
 #define GIVEN_ALONE 2 /* twice what a chunk counts */
 
-/* Notes that the driver has the record and its cells. */
-static void note_given(Caches *caches, const StoredRecord *record)
+void cells_note_given(Caches *caches, const StoredRecord *record)
 {
     const ChunkCell *cells = record->cells;
     bool chunk = record_is(&record->header, "CHNK");
@@ -248,7 +247,7 @@ bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord 
     }
     mark_end(mark);
     if (!app_cache)
-        note_given(caches, record); /* also if the driver refused it */
+        cells_note_given(caches, record); /* also if the driver refused it */
     return merged;
 }
 

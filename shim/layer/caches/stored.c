@@ -1,5 +1,4 @@
 /* stored.c - see caches.h */
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -17,33 +16,6 @@
 #define SPIN_NS 200000
 /* How long one creation gives records without a fingerprint. The next creation goes on with the rest. */
 #define UNNAMED_NS 5000000
-
-/* The states of a record in Stored::places. Absent or 0: nobody gives it. */
-#define GIVING 1
-#define GIVEN 2
-
-static void note_place(Stored *stored, Place place, uint64_t state)
-{
-    pthread_mutex_lock(&stored->mutex);
-    if (state)
-        number_map_put(&stored->places, place, state);
-    else
-        number_map_remove(&stored->places, place);
-    pthread_cond_broadcast(&stored->given);
-    pthread_mutex_unlock(&stored->mutex);
-}
-
-/* Claims a record for this thread. Returns false if another thread is giving it, or somebody has given it. */
-static bool claim(Stored *stored, Place place)
-{
-    pthread_mutex_lock(&stored->mutex);
-    uint64_t *state = number_map_at(&stored->places, place);
-    bool claimed = state && !*state;
-    if (claimed)
-        *state = GIVING;
-    pthread_mutex_unlock(&stored->mutex);
-    return claimed;
-}
 
 static bool is_blocked(const Caches *caches, const StoredRecord *record)
 {
@@ -69,8 +41,7 @@ static void give_record(Caches *caches, const StoredRecord *record)
     count(&totals->fetched_compile_ns, header->create_ns);
 }
 
-/* Gives the record at a place, which the caller has claimed. */
-static enum ReadResult give_claimed(Caches *caches, Place place)
+static enum ReadResult read_and_give(Caches *caches, Place place)
 {
     Store *store = caches->store;
     uint64_t start = now_ns();
@@ -79,44 +50,40 @@ static enum ReadResult give_claimed(Caches *caches, Place place)
     if (result == READ_DONE && record.cell_count > 0 && !is_blocked(caches, &record))
         give_record(caches, &record);
     index_tell_damage(store, record.file, result);
-    /* A record that did not verify counts as given, so that nobody waits for it or reads it again. If the read was
-     * abandoned, the record is unclaimed, so that a later creation can try again. */
-    note_place(&store->stored, place, result == READ_LATE ? 0 : GIVEN);
     free(record.data);
     count(&counters_of(caches->run)->totals.fetch_ns, now_ns() - start);
     return result;
 }
 
-/* Waits until another thread has given a record. The caller holds the mutex, which is released meanwhile. */
-static void await_given_locked(Caches *caches, Place place)
+/* Waits for a thread that gives this record. Returns false if that takes too long. */
+static bool take_turn(pthread_mutex_t *turn)
 {
-    Stored *stored = &caches->store->stored;
-    uint64_t begin = now_ns();
-    struct timespec deadline = deadline_at(begin + GIVEN_WAIT_NS);
-    int waited = 0;
-    while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
-        if (now_ns() - begin > SPIN_NS) {
-            waited = pthread_cond_timedwait(&stored->given, &stored->mutex, &deadline);
-        } else {
-            pthread_mutex_unlock(&stored->mutex);
-            sched_yield();
-            pthread_mutex_lock(&stored->mutex);
-        }
+    uint64_t begin = 0;
+    while (pthread_mutex_trylock(turn) != 0) {
+        begin = begin ? begin : now_ns();
+        if (now_ns() - begin > SPIN_NS)
+            return mutex_lock_within(turn, GIVEN_WAIT_NS);
+        sched_yield();
     }
+    return true;
 }
 
-/* Gives a record. If another thread does that already, waits for it and sets *mine to false. */
+/* Gives a record, unless another thread has given it. Then *mine is false. */
 static enum ReadResult give(Caches *caches, Place place, bool *mine)
 {
     Stored *stored = &caches->store->stored;
-    *mine = claim(stored, place);
+    pthread_mutex_t *turn = &stored->turns[place / STORE_ALIGNMENT % STORED_TURNS];
+    enum ReadResult result = READ_DONE;
+    if (!take_turn(turn))
+        return result;
+    *mine = !shared_map_find(&stored->given, place);
     if (*mine)
-        return give_claimed(caches, place);
-    pthread_mutex_lock(&stored->mutex);
-    if (number_map_find(&stored->places, place) == GIVING)
-        await_given_locked(caches, place);
-    pthread_mutex_unlock(&stored->mutex);
-    return READ_DONE;
+        result = read_and_give(caches, place);
+    /* One that did not verify counts as given, too. If the read was abandoned, a later creation tries again. */
+    if (*mine && result != READ_LATE)
+        shared_map_put(&stored->given, place, 1, SIZE_MAX);
+    pthread_mutex_unlock(turn);
+    return result;
 }
 
 /* Gives the records that are stored under a fingerprint. Returns the worst of their results. Of several records only
@@ -124,54 +91,37 @@ static enum ReadResult give(Caches *caches, Place place, bool *mine)
  * (fingerprint 0) there may be many, mostly of other pipelines, so the next creation goes on after a deadline. */
 static enum ReadResult give_some(Caches *caches, uint64_t fingerprint, bool *more)
 {
-    Places found = {0};
     enum ReadResult worst = READ_DONE;
     uint64_t deadline = fingerprint ? UINT64_MAX : now_ns() + UNNAMED_NS;
-    index_look_up(caches->store, fingerprint, &found);
-    for (size_t i = 0; i < found.count && worst != READ_LATE && !*more; i++) {
+    Place place = index_next(caches->store, fingerprint, 0);
+    while (place && worst != READ_LATE && !*more) {
         bool mine = false;
-        enum ReadResult result = now_ns() < deadline ? give(caches, found.places[i], &mine) : READ_LATE;
+        enum ReadResult result = now_ns() < deadline ? give(caches, place, &mine) : READ_LATE;
         worst = result > worst ? result : worst;
-        *more = fingerprint && mine && result == READ_DONE && i + 1 < found.count;
+        place = index_next(caches->store, fingerprint, place);
+        *more = fingerprint && mine && result == READ_DONE && place;
     }
-    free(found.places);
     return worst;
-}
-
-static bool fetch(Caches *caches, uint64_t fingerprint)
-{
-    Stored *stored = &caches->store->stored;
-    bool more = false;
-    enum ReadResult result = give_some(caches, fingerprint, &more);
-    if (!more && result != READ_LATE && atomic_load(&stored->behind))
-        result = index_read_again(caches->store) ? give_some(caches, fingerprint, &more) : READ_LATE;
-    if (more || result == READ_LATE)
-        return more;
-    if (fingerprint)
-        fingerprints_note(&caches->run->seen, fingerprint, SEEN_FETCHED);
-    else
-        atomic_store(&stored->unnamed_fetched, true);
-    return false;
 }
 
 bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known)
 {
-    const Stored *stored = &caches->store->stored;
-    bool done = fingerprint ? *known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
+    Stored *stored = &caches->store->stored;
+    bool done = fingerprint ? *known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched), more = false;
     if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
     int cancellation = cancellation_off();
-    bool more = fetch(caches, fingerprint);
+    enum ReadResult result = give_some(caches, fingerprint, &more);
+    if (!more && result != READ_LATE && atomic_load(&stored->behind))
+        result = index_read_again(caches->store) ? give_some(caches, fingerprint, &more) : READ_LATE;
+    if (!more && result != READ_LATE && fingerprint)
+        fingerprints_note(&caches->run->seen, fingerprint, SEEN_FETCHED);
+    else if (!more && result != READ_LATE)
+        atomic_store(&stored->unnamed_fetched, true);
     cancellation_restore(cancellation);
     if (fingerprint)
         *known = fingerprint_known(&caches->run->seen, fingerprint);
     return more;
-}
-
-static int by_place(const void *left, const void *right)
-{
-    Place a = *(const Place *)left, b = *(const Place *)right;
-    return (a > b) - (a < b);
 }
 
 /* Merges the record at a place into an application's cache. Returns false if that could not be done. */
@@ -194,20 +144,18 @@ static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerp
     if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
     int cancellation = cancellation_off();
-    Places found = {0};
+    NumberMap given = {0};
     bool all = true;
     for (size_t i = 0; i < count; i++) {
-        size_t before = found.count;
-        if (fingerprints[i])
-            index_look_up(caches->store, fingerprints[i], &found);
-        all &= found.count > before;
+        Place place = index_next(caches->store, fingerprints[i], 0);
+        all &= place != 0;
+        for (; place; place = index_next(caches->store, fingerprints[i], place))
+            if (!number_map_find(&given, place)) {
+                all &= give_place_to(caches, app_cache, place);
+                number_map_put(&given, place, 1);
+            }
     }
-    if (found.count > 1)
-        qsort(found.places, found.count, sizeof *found.places, by_place);
-    for (size_t i = 0; i < found.count; i++)
-        if (i == 0 || found.places[i] != found.places[i - 1])
-            all &= give_place_to(caches, app_cache, found.places[i]);
-    free(found.places);
+    number_map_free(&given);
     cancellation_restore(cancellation);
     return all;
 }

@@ -101,8 +101,6 @@ bool device_open_store(Device *device)
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;
-    if (open && atomic_load(&device->run.mode) == PYLAYER_MODE_BINARIES)
-        stored_binaries_read(&device->binaries, store);
     return open;
 }
 

@@ -121,7 +121,6 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
     device->driver.cache_control = request->enabled[ADD_CACHE_CONTROL];
     device->driver.feedback = request->enabled[ADD_FEEDBACK];
     device->binaries.enabled = request->enabled[ADD_BINARIES];
-    device->binaries.driver_cache_off = request->driver_cache_off;
     device->binaries.app_enabled = support->requested[ADD_BINARIES];
     device->binaries.app_extension = support->named[ADD_BINARIES];
     device->binaries.app_maintenance5 = support->core[ADD_MAINTENANCE5] || support->named[ADD_MAINTENANCE5];
@@ -353,7 +352,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         tell_end(device);
     }
     cells_close(&device->caches);
-    binary_index_close(&device->binaries);
+    binaries_destroy(&device->binaries);
     app_caches_free(&device->caches);
     dispatch_remove(&device_table, dispatch_key(handle));
     device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);

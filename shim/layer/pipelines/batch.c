@@ -26,12 +26,14 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
 {
     Device *device = batch->call->device;
     const Element *element = &batch->elements[part->first];
+    bool stored = purpose == CREATE_FROM_BINARIES || (cache != VK_NULL_HANDLE && purpose != CREATE_IN_CELL);
     Mark mark = mark_pipelines(&device->crash, element, part->count,
-                               cache == batch->call->cache ? app_cache_data_id(batch->app_cache) : 0,
-                               cache != VK_NULL_HANDLE && purpose != CREATE_IN_CELL, part->may_compile);
-    if (mark || purpose != CREATE_BY_PROBE)
+                               cache == batch->call->cache ? app_cache_data_id(batch->app_cache) : 0, stored,
+                               part->may_compile);
+    if (mark || (purpose != CREATE_BY_PROBE && purpose != CREATE_AND_CAPTURE))
         return mark;
-    return mark_added(&device->crash, PYLAYER_MARK_PROBE, element->kind, element->fingerprint);
+    return mark_added(&device->crash, purpose == CREATE_BY_PROBE ? PYLAYER_MARK_PROBE : PYLAYER_MARK_CAPTURE,
+                      element->kind, element->fingerprint);
 }
 
 /*
@@ -54,12 +56,6 @@ static uint64_t number_again(const Batch *batch, VkPipelineCache cache, enum Pur
         compute ? 0 : (uint64_t)info->graphics.renderPass,
     };
     return digest64(all, sizeof all, 0);
-}
-
-static void note_harmless(Batch *batch, uint64_t again, unsigned known)
-{
-    fingerprints_note(&batch->call->device->run.seen, again,
-                      known & SEEN_HARMLESS ? SEEN_HARMLESS_TWICE : SEEN_HARMLESS);
 }
 
 /* Does what merging into that cache and the crash marker need. */
@@ -88,7 +84,8 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
     else
         mark_end(mark);
     if (again && created && !(known & SEEN_HARMLESS_TWICE))
-        note_harmless(batch, again, known);
+        fingerprints_note(&batch->call->device->run.seen, again,
+                          known & SEEN_HARMLESS ? SEEN_HARMLESS_TWICE : SEEN_HARMLESS);
     if (lock)
         spread_unlock_read(lock, part->may_compile);
     return result;
@@ -100,12 +97,17 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
-    uint64_t set = purpose == CREATE_BY_PROBE ? FAIL_ON_COMPILE : 0;
-    bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
-    if (!built)
+    uint64_t set = purpose == CREATE_BY_PROBE ? FAIL_ON_COMPILE : purpose == CREATE_AND_CAPTURE ? CAPTURE_DATA : 0;
+    Change change = {.set = set, .alone = true, .feedback = true};
+    if (purpose == CREATE_FROM_BINARIES) {
+        change.clear = FAIL_ON_COMPILE; /* VUID-vkCreateGraphicsPipelines-binaryCount-09622 */
+        change.binaries = &batch->binaries;
+    }
+    if (!element_build(element, call, index, change, &info))
         return set ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
     call->pipelines[index] = VK_NULL_HANDLE;
-    Part part = {index, 1, &info, &call->pipelines[index], !((element->flags | set) & FAIL_ON_COMPILE)};
+    bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE) && purpose != CREATE_FROM_BINARIES;
+    Part part = {index, 1, &info, &call->pipelines[index], may_compile};
     return create_part(batch, cache, purpose, &part, duration_ns);
 }
 

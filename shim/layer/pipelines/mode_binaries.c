@@ -1,13 +1,16 @@
 /*
  * mode_binaries.c - creates pipelines by their keys, if the application passed no VkPipelineCache: from the binaries
- * that the index has under the key, or with CAPTURE_DATA, and then it reads the pipeline's binaries. mode_cells.c
- * creates those that cannot be made from binaries.
+ * that this run has or the store has under the fingerprint, or with CAPTURE_DATA, and then it reads the pipeline's
+ * binaries. mode_cells.c creates those that cannot be made from binaries.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "pipelines/pipelines.h"
+#include "process/process.h"
 
-#define MAX_HANDLES 65536u
+/* Pipelines of which the driver makes more become cells. */
+#define MOST_BINARIES 1024u
 
 /*
  * Driver faults because of which some pipelines are created with cells instead of binaries.
@@ -21,31 +24,25 @@
  * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is created from binaries loses what it should retain: the
  *   optimized link has the sizes of the unoptimized one, and another key.
  * - Pipelines linked from ray-tracing libraries that were created from binaries are compiled again in each run.
- * - vkGetPipelineKeyKHR crashes on a stage without code.
+ * - vkGetPipelineKeyKHR crashes on a stage without code. Such a pipeline has no fingerprint.
  */
 static bool is_bypassed(const Batch *batch, uint32_t index)
 {
-    const PipelineCall *call = batch->call;
+    PipelineCall *call = batch->call;
+    const Binaries *binaries = &call->device->binaries;
     const Element *element = &batch->elements[index];
-    switch (element->kind) {
-    case PYLAYER_KIND_GRAPHICS_FAST_LINKED:
-    case PYLAYER_KIND_RAY_TRACING_LIBRARY:
-        return true;
-    default:
-        return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT || element->codeless ||
-               !create_info_has_code(call, index, element->kind) ||
-               (call->device->run.info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && call->point == BIND_GRAPHICS);
-    }
+    return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT || element->codeless ||
+           element->kind == PYLAYER_KIND_RAY_TRACING_LIBRARY || !element->fingerprint || element->app_binaries ||
+           atomic_load(&binaries->foreign) || atomic_load(&binaries->held_bytes) >= BINARIES_BYTES ||
+           (call->device->run.info.driver_id == VK_DRIVER_ID_NVIDIA_PROPRIETARY && call->point == BIND_GRAPHICS);
 }
 
 /* Returns false if the key cannot identify a pipeline. NVIDIA's driver (580.159.04) gives eight zero bytes as the key
  * of every ray-tracing pipeline, and creates none of them from its binaries (measured). */
 static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
 {
-    for (uint32_t i = 0; i < key->keySize && i < PYLAYER_BINARY_KEY_BYTES; i++)
-        if (key->key[i])
-            return key->keySize <= PYLAYER_BINARY_KEY_BYTES;
-    return false;
+    static const uint8_t zeros[PYLAYER_BINARY_KEY_BYTES];
+    return key->keySize <= sizeof zeros && memcmp(key->key, zeros, key->keySize) != 0;
 }
 
 /* Asks the driver for the pipeline's key. Returns false if the pipeline must not be created from binaries, nor its
@@ -56,12 +53,8 @@ static bool find_key(Batch *batch, uint32_t index, VkPipelineBinaryKeyKHR *key)
     Element *element = &batch->elements[index];
     if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind) || is_bypassed(batch, index))
         return false;
-    static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
-    /* Keys may depend on flags, and these flags say nothing about the pipeline. An empty VkPipelineBinaryInfoKHR of the
-     * application's is replaced here, as it is later by one with binaries. */
-    Change change = {.clear = FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA,
-                     .alone = true,
-                     .binaries = element->app_binaries ? &none : NULL};
+    /* Keys may depend on flags, and these flags say nothing about the pipeline. */
+    Change change = {.clear = FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA, .alone = true};
     AnyCreateInfo info;
     if (!element_build(element, batch->call, index, change, &info))
         return false;
@@ -76,51 +69,78 @@ static bool find_key(Batch *batch, uint32_t index, VkPipelineBinaryKeyKHR *key)
 
 /* ---- creating from binaries -------------------------------------------------------------------- */
 
-static VkResult create(Batch *batch, uint32_t index, const VkPipelineBinaryInfoKHR *from, uint64_t *duration_ns)
-{
-    PipelineCall *call = batch->call;
-    Crash *crash = &call->device->crash;
-    Element *element = &batch->elements[index];
-    AnyCreateInfo info;
-    /* VUID-vkCreateGraphicsPipelines-binaryCount-09622 */
-    Change change = {.set = from ? 0 : CAPTURE_DATA,
-                     .clear = from ? FAIL_ON_COMPILE : 0,
-                     .alone = true,
-                     .feedback = true,
-                     .binaries = from};
-    call->pipelines[index] = VK_NULL_HANDLE;
-    if (!element_build(element, call, index, change, &info))
-        return VK_ERROR_UNKNOWN;
-    Mark mark = from ? mark_pipelines(crash, element, 1, 0, true, false)
-                     : mark_added(crash, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
-    uint64_t start = now_ns();
-    /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache with binaries or a capture. */
-    VkResult result = call_driver(call, VK_NULL_HANDLE, 1, &info, &call->pipelines[index]);
-    *duration_ns = now_ns() - start;
-    mark_end(mark);
-    return result;
-}
-
 /* After this many consecutive failures, pipelines of the kind are created with cells. */
 #define MAX_FAILURES 4
 
-/* Binaries with which the driver fails are evicted. Returns VK_INCOMPLETE if there are none. */
-static VkResult create_from_index(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+static void note_failure(Device *device, const Element *element)
+{
+    count(&counters_of(&device->run)->totals.binaries_evicted, 1);
+    if (atomic_fetch_add(&device->binaries.failures[element->kind], 1) + 1 == MAX_FAILURES)
+        call_switch_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
+}
+
+static void take_record(Device *device, const Element *element, const StoredRecord *stored)
+{
+    PylayerCounters *totals = &counters_of(&device->run)->totals;
+    const RecordHeader *header = &stored->header;
+    const BinaryRecord *record = binary_record_check(stored->data, header->size);
+    if (!record || record->count == 0 || blocks_record(&device->crash, header, NULL, 0) ||
+        cells_given(&device->caches, header->digest))
+        return;
+    if (record->global_key != atomic_load(&device->binaries.global_key)) {
+        atomic_store(&device->binaries.foreign, true);
+        return;
+    }
+    atomic_store(&device->crash.holds_stored, true);
+    cells_note_given(&device->caches, stored);
+    count(&totals->fetched, 1);
+    count(&totals->fetched_bytes, header->size);
+    count(&totals->fetched_compile_ns, header->create_ns);
+    Mark mark = mark_pipelines(&device->crash, element, 1, 0, true, false);
+    BinaryEntry *entry = binary_record_create(&device->driver, record);
+    mark_end(mark);
+    if (entry)
+        binaries_add(&device->binaries, entry, header->size);
+    else
+        note_failure(device, element);
+}
+
+/* Makes binaries of what is stored under the pipeline's fingerprint, the oldest record first. */
+static void read_stored(Device *device, const Element *element)
+{
+    Store *store = &device->store;
+    int cancellation = cancellation_off();
+    for (Place place = 0; (place = index_next(store, element->fingerprint, place));) {
+        StoredRecord stored;
+        if (shared_map_find(&store->stored.given, place))
+            continue;
+        enum ReadResult read = stored_record_read(store, place, &stored);
+        bool is_cell = read == READ_DONE && stored.cell_count > 0;
+        index_tell_damage(store, stored.file, read);
+        if (read == READ_DONE && !is_cell)
+            take_record(device, element, &stored);
+        if (read != READ_LATE && !is_cell)
+            shared_map_put(&store->stored.given, place, 1, SIZE_MAX);
+        free(stored.data);
+    }
+    cancellation_restore(cancellation);
+}
+
+/* Returns VK_INCOMPLETE if the driver creates nothing from the binaries under the key. */
+static VkResult create_from(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    atomic_uint *failures = &device->binaries.failures[element->kind];
-    for (BinaryEntry *entry; (entry = binary_index_find(&device->binaries, key)) != NULL;) {
+    for (BinaryEntry *entry; (entry = binaries_find(&device->binaries, key)) != NULL;) {
         uint64_t duration = 0;
-        Mark mark = mark_pipelines(&device->crash, element, 1, 0, true, false);
-        VkPipelineBinaryInfoKHR from = {.binaryCount = entry->count,
-                                        .pPipelineBinaries = binary_entry_handles(&device->binaries, entry)};
-        mark_end(mark);
-        VkResult result = from.pPipelineBinaries ? create(batch, index, &from, &duration) : VK_ERROR_UNKNOWN;
+        batch->binaries = (VkPipelineBinaryInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
+                                                    .binaryCount = entry->count,
+                                                    .pPipelineBinaries = entry->handles};
+        VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_FROM_BINARIES, &duration);
         if (result == VK_ERROR_DEVICE_LOST)
             return result;
         if (result == VK_SUCCESS && batch->call->pipelines[index] != VK_NULL_HANDLE) {
-            atomic_store_explicit(failures, 0, memory_order_relaxed);
+            atomic_store_explicit(&device->binaries.failures[element->kind], 0, memory_order_relaxed);
             /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit
              * in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
             element_fill_feedback(element, duration);
@@ -128,38 +148,45 @@ static VkResult create_from_index(Batch *batch, uint32_t index, const VkPipeline
             batch_note_hit(batch, index, duration);
             return VK_SUCCESS;
         }
-        binary_entry_evict(&device->binaries, entry);
-        if (atomic_fetch_add(failures, 1) + 1 == MAX_FAILURES)
-            call_switch_off(&device->crash.added_calls, PYLAYER_MARK_KEY, element->kind);
+        atomic_store(&entry->evicted, true);
+        note_failure(device, element);
     }
     return VK_INCOMPLETE;
 }
 
+static VkResult find(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    Store *store = &batch->call->device->store;
+    VkResult result = create_from(batch, index, key);
+    for (bool more = result == VK_INCOMPLETE; more;
+         more = result == VK_INCOMPLETE && atomic_load(&store->stored.behind) && index_read_again(store)) {
+        read_stored(batch->call->device, &batch->elements[index]);
+        result = create_from(batch, index, key);
+    }
+    return result;
+}
+
 /* ---- reading binaries -------------------------------------------------------------------------- */
 
-/* Returns the pipeline's binaries, malloc'd, or NULL if the driver does not give all of them. */
-static VkPipelineBinaryKHR *fetch(const Driver *driver, VkPipeline pipeline, uint32_t *found)
+/* Returns the pipeline's binaries, or NULL if the driver does not give all of them. */
+static BinaryEntry *fetch(const Driver *driver, VkPipeline pipeline, const VkPipelineBinaryKeyKHR *key)
 {
+    BinaryEntry *entry = binary_entry_new(key, MOST_BINARIES);
+    if (!entry)
+        return NULL;
     VkPipelineBinaryCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                         .pipeline = pipeline};
-    /* The count begins at 0, because RADV adds to the count that it is given (measured). */
-    VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
-    if (driver->create_pipeline_binaries(driver->handle, &of, NULL, &out) != VK_SUCCESS ||
-        out.pipelineBinaryCount == 0 || out.pipelineBinaryCount > MAX_HANDLES)
-        return NULL;
-    const uint32_t room = out.pipelineBinaryCount;
-    VkPipelineBinaryKHR *handles = out.pPipelineBinaries = calloc(room, sizeof *handles);
-    if (!handles)
-        return NULL;
-    VkResult result = driver->create_pipeline_binaries(driver->handle, &of, NULL, &out);
-    bool whole = result == VK_SUCCESS && out.pipelineBinaryCount <= room;
-    *found = whole ? out.pipelineBinaryCount : room;
-    for (uint32_t i = 0; i < *found; i++)
-        whole &= handles[i] != VK_NULL_HANDLE;
+    VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
+                                          .pipelineBinaryCount = MOST_BINARIES,
+                                          .pPipelineBinaries = entry->handles};
+    bool whole = driver->create_pipeline_binaries(driver->handle, &of, NULL, &out) == VK_SUCCESS &&
+                 out.pipelineBinaryCount > 0 && out.pipelineBinaryCount <= MOST_BINARIES;
+    for (uint32_t i = 0; whole && i < out.pipelineBinaryCount; i++)
+        whole = entry->handles[i] != VK_NULL_HANDLE;
     if (whole)
-        return handles;
+        return binary_entry_shortened(entry, out.pipelineBinaryCount);
     /* Destroy what was created all the same: after VK_INCOMPLETE, a partial failure, or a driver error. */
-    binaries_destroy(driver, *found, handles);
+    binary_entry_free(driver, entry);
     return NULL;
 }
 
@@ -168,26 +195,22 @@ static VkPipelineBinaryKHR *fetch(const Driver *driver, VkPipeline pipeline, uin
 NOT_INLINED static bool keep(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint64_t create_ns)
 {
     Device *device = batch->call->device;
-    Binaries *binaries = &device->binaries;
-    uint32_t found;
     uint64_t size = 0;
     PylayerCell about;
     batch_about_cell(batch, index, create_ns, &about);
     Mark mark = mark_added(&device->crash, PYLAYER_MARK_BINARIES, about.kind, about.fingerprint);
-    VkPipelineBinaryKHR *handles = fetch(&device->driver, batch->call->pipelines[index], &found);
+    BinaryEntry *entry = fetch(&device->driver, batch->call->pipelines[index], key);
     mark_end(mark);
     mark = mark_added(&device->crash, PYLAYER_MARK_BINARY_DATA, about.kind, about.fingerprint);
-    BinaryRecord *record = handles ? binary_record_read(&device->driver, key, found, handles, &size) : NULL;
+    BinaryRecord *record = entry ? binary_record_read(&device->driver, entry, &size) : NULL;
     mark_end(mark);
     if (!record) {
-        if (handles)
-            binaries_destroy(&device->driver, found, handles);
+        binary_entry_free(&device->driver, entry);
         run_tell_creation(&device->run, &about, PYLAYER_OUTCOME_UNCACHEABLE);
         return false;
     }
-    record->global_key = atomic_load(&binaries->global_key);
-    if (!binary_index_add(binaries, key, size, found,
-                          handles)) { /* another thread created the same pipeline meanwhile */
+    record->global_key = atomic_load(&device->binaries.global_key);
+    if (!binaries_add(&device->binaries, entry, size)) { /* another thread created the same pipeline meanwhile */
         free(record);
         run_tell_creation(&device->run, &about, PYLAYER_OUTCOME_COMPILED);
         return true;
@@ -209,7 +232,8 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
     if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_CAPTURE, element->kind))
         return false;
     /* A pipeline that a driver reports and does not return has no binaries to be asked for. */
-    if (create(batch, index, NULL, &duration) != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE) {
+    if (batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AND_CAPTURE, &duration) != VK_SUCCESS ||
+        call->pipelines[index] == VK_NULL_HANDLE) {
         call->pipelines[index] = VK_NULL_HANDLE;
         return false;
     }
@@ -234,9 +258,11 @@ VkResult mode_binaries_create(Batch *batch, uint32_t index)
     VkPipelineBinaryKeyKHR key;
     if (!find_key(batch, index, &key))
         return mode_cells_create(batch, index);
-    VkResult result = element->blocked ? VK_INCOMPLETE : create_from_index(batch, index, &key);
+    VkResult result = element->blocked ? VK_INCOMPLETE : find(batch, index, &key);
     if (result != VK_INCOMPLETE)
         return result;
+    if (atomic_load(&batch->call->device->binaries.foreign))
+        return mode_cells_create(batch, index);
     if (batch->call->probe)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {

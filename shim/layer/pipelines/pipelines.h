@@ -48,6 +48,7 @@ typedef struct Batch {
     PipelineCall *call;
     AppCache *app_cache; /* NULL: the application passed no cache, or one the layer does not know */
     Element *elements;
+    VkPipelineBinaryInfoKHR binaries; /* for CREATE_FROM_BINARIES */
 } Batch;
 
 /* Each creates one of the call's pipelines: with VkPipelineCaches, the application's and the layer's, or by its key. */
@@ -59,6 +60,8 @@ enum Purpose {
     CREATE_AS_ASKED,
     CREATE_BY_PROBE, /* with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
     CREATE_IN_CELL,  /* the cache is a new cell */
+    CREATE_FROM_BINARIES,
+    CREATE_AND_CAPTURE,
 };
 /* Creates one element of the batch in a call of its own. duration_ns may be NULL. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, enum Purpose purpose,

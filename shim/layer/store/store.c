@@ -8,8 +8,11 @@ void store_open(Store *store, const Driver *driver, Run *run)
     Stored *stored = &store->stored;
     store->driver = driver;
     store->run = run;
-    cond_init_monotonic(&stored->given);
+    pthread_mutex_init(&stored->reading, NULL);
     pthread_mutex_init(&stored->mutex, NULL);
+    for (size_t i = 0; i < STORED_TURNS; i++)
+        pthread_mutex_init(&stored->turns[i], NULL);
+    shared_map_open(&stored->given);
 }
 
 void store_close(Store *store)
@@ -18,7 +21,9 @@ void store_close(Store *store)
     index_forget(stored);
     free(stored->directory);
     free(stored->system);
-    number_map_free(&stored->places);
-    pthread_cond_destroy(&stored->given);
+    shared_map_close(&stored->given);
+    for (size_t i = 0; i < STORED_TURNS; i++)
+        pthread_mutex_destroy(&stored->turns[i]);
     pthread_mutex_destroy(&stored->mutex);
+    pthread_mutex_destroy(&stored->reading);
 }

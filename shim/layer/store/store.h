@@ -22,14 +22,14 @@ typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
     FileNumber number;
     uint64_t salt;
-    uint64_t size; /* when it was indexed, without a journal's torn end */
     uint64_t entry_count;
-    uint64_t pipelines;
     bool damage_told;    /* policy knows that it has to read the file */
     bool system;         /* in the system's store, of which policy repairs nothing */
     bool has_table;      /* it is a pack */
     TableEntry *entries; /* in the order of fingerprints */
 } StoredFile;
+
+#define STORED_TURNS 16
 
 /* The files of one device's folder that hold pipelines of this program. */
 typedef struct Stored {
@@ -43,12 +43,12 @@ typedef struct Stored {
     char *directory;
     char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
     char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's crash markers in the runtime directory begin */
-    pthread_mutex_t mutex;            /* guards what follows */
-    pthread_cond_t given;
-    bool reading;      /* a thread reads the folder again */
-    StoredFile *files; /* one that is gone keeps its place, without a name and entries */
+    pthread_mutex_t reading;          /* held while the folder is read again */
+    pthread_mutex_t mutex;            /* guards the files */
+    StoredFile *files;                /* one that is gone keeps its place, without a name and entries */
     uint32_t file_count;
-    NumberMap places; /* of records: being given to the driver, or given */
+    pthread_mutex_t turns[STORED_TURNS]; /* one is held while a record is given to the driver, by its place */
+    SharedMap given;                     /* places of records */
 } Stored;
 
 /* What the folder says at the start. */
@@ -64,14 +64,19 @@ typedef struct StoredFound {
     uint64_t block_files; /* as PylayerDecision::block_files: of this program and of all programs */
 } StoredFound;
 
-/* A file's number and the offset of a record in it. */
+/* A file's number and the offset of a record in it; 0: none. */
 typedef uint64_t Place;
 #define PLACE_OFFSET_BITS 40
 
-typedef struct Places {
-    Place *places;
-    size_t count;
-} Places;
+static inline uint32_t place_file(Place place)
+{
+    return (uint32_t)(place >> PLACE_OFFSET_BITS) - 1;
+}
+
+static inline uint64_t place_offset(Place place)
+{
+    return place & ((1ull << PLACE_OFFSET_BITS) - 1);
+}
 
 typedef struct Store {
     const Driver *driver;
@@ -116,9 +121,8 @@ void index_forget(Stored *stored);
 bool store_read_at(int fd, void *out, size_t size, uint64_t offset);
 /* Returns how many pipelines the files hold that were made after a run of this name had begun. */
 uint64_t index_stored_since(const Stored *stored, const char *run_name);
-/* Adds the places of all records with this fingerprint. Release them with free. */
-void index_look_up(Store *store, uint64_t fingerprint, Places *out);
-Place place_of(uint32_t file, uint64_t offset);
+/* Returns the next record with this fingerprint after a place, or after 0. Those of the oldest file come first. */
+Place index_next(Store *store, uint64_t fingerprint, Place after);
 /* If a read failed, has policy read the file, once, say what is wrong with it, and repair it when there is time. */
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result);
 /* The file is gone. */

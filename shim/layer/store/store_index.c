@@ -84,8 +84,9 @@ static void take_note(Store *store, int fd, const RecordHeader *header, uint64_t
     free(data);
 }
 
-/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. A torn end
- * is no damage: its writer is still writing, or was killed. */
+/* Reads the headers of all records; of a pack with a table only those of the notes, which come first. What follows one
+ * that does not verify is not found, and compiled again. A torn end is no damage: its writer is still writing, or was
+ * killed. */
 static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, StoredFound *found)
 {
     RecordHeader header;
@@ -94,32 +95,15 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         bool whole = store_read_at(fd, &header, sizeof header, at) && record_header_is_whole(&header, file->salt);
         if (!whole)
             tell_damage_of(store, file);
-        if (!whole || header.size > size - at - sizeof header)
+        if (!whole || header.size > size - at - sizeof header || (file->has_table && !record_is(&header, "USED")))
             break;
-        file->pipelines += record_is(&header, "BINR");
-        if (record_is(&header, "CELL"))
+        if (record_is(&header, "CELL") || record_is(&header, "BINR"))
             add_entry(file, (TableEntry){header.fingerprint, at});
         else if (!file->system) /* what others used says nothing about this user's programs */
             take_note(store, fd, &header, at, found);
     }
-    file->size = at < size ? at : size;
-    if (file->entry_count > 0)
+    if (file->entry_count > 0 && !file->has_table)
         qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
-}
-
-/* Records without a fingerprint come first in a table, and those that are no pipelines are among them. */
-static void read_notes(Store *store, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
-{
-    TableEntry entry;
-    RecordHeader header;
-    for (uint64_t i = 0; i < file->entry_count && !file->system; i++) {
-        entry = file->entries[i];
-        if (entry.fingerprint != 0)
-            return;
-        if (entry.offset <= size && store_read_at(fd, &header, sizeof header, entry.offset) &&
-            record_header_is_whole(&header, file->salt))
-            take_note(store, fd, &header, entry.offset, found);
-    }
 }
 
 static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
@@ -129,82 +113,66 @@ static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
         !record_header_is_whole(&header, file->salt) || !record_is(&header, "TABL") ||
         header.size > size - place - sizeof header)
         return false;
-    file->entry_count = header.size / sizeof(TableEntry);
     file->entries = malloc(header.size + 1);
-    return file->entries && store_read_at(fd, file->entries, header.size, place + sizeof header) &&
-           record_data_is_whole(&header, (const uint8_t *)file->entries);
+    if (file->entries && store_read_at(fd, file->entries, header.size, place + sizeof header) &&
+        record_data_is_whole(&header, (const uint8_t *)file->entries)) {
+        file->entry_count = header.size / sizeof(TableEntry);
+        return true;
+    }
+    free(file->entries);
+    file->entries = NULL;
+    return false;
 }
 
 /* Counts a journal that policy can compact. */
-static void note_journal(const Store *store, const FileHeader *header, const StoredFile *file, StoredFound *found)
+static void note_journal(const Store *store, const FileHeader *header, uint64_t size, const StoredFile *file,
+                         StoredFound *found)
 {
     if (file->system || file->has_table || header->program != store->stored.program ||
         (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
         return;
     found->work |= ++found->journals > MANY_JOURNALS;
-    found->journal_bytes += file->size <= STORE_EXIT_BYTES ? file->size : 0; /* what each run has time to compact */
+    found->journal_bytes += size <= STORE_EXIT_BYTES ? size : 0; /* what each run has time to compact */
 }
 
 static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found)
 {
-    const Stored *stored = &store->stored;
     struct stat status;
     FileHeader header;
     bool whole = fstat(fd, &status) == 0 && store_read_at(fd, &header, sizeof header, 0) &&
-                 file_header_is_whole(&header, stored->identity);
+                 file_header_is_whole(&header, store->stored.identity);
     if (!whole) {
         tell_damage_of(store, file);
         return;
     }
-    uint64_t size = (uint64_t)status.st_size;
+    const uint64_t size = (uint64_t)status.st_size;
+    const bool is_pack = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
     file->number = (FileNumber){status.st_dev, status.st_ino};
     file->salt = header.salt;
-    file->size = size;
-    file->has_table = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
-    if (file->has_table && header.size != size)
+    file->has_table = is_pack && read_table(fd, size, header.table, file);
+    if (is_pack && (!file->has_table || header.size != size))
         tell_damage_of(store, file);
-    if (file->has_table && read_table(fd, size, header.table, file)) {
-        read_notes(store, fd, size, file, found);
-        return;
-    }
-    if (file->has_table)
-        tell_damage_of(store, file);
-    free(file->entries);
-    file->entries = NULL;
-    file->entry_count = 0;
     read_headers(store, fd, size, file, found);
-    note_journal(store, &header, file, found);
+    note_journal(store, &header, size, file, found);
 }
 
 /* ---- the folder -------------------------------------------------------------------------------- */
 
-static bool is_known_locked(const Stored *stored, const char *name)
+static bool is_known(Stored *stored, const char *name)
 {
-    for (uint32_t i = 0; i < stored->file_count; i++)
-        if (strcmp(stored->files[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Returns false if the file is known, or memory is short. Another thread may forget files meanwhile, but adds none. */
-static bool make_room(Stored *stored, const char *name)
-{
+    bool known = false;
     pthread_mutex_lock(&stored->mutex);
-    bool known = is_known_locked(stored, name);
-    StoredFile *files = known ? NULL : realloc(stored->files, (stored->file_count + 1) * sizeof *files);
-    if (files)
-        stored->files = files;
+    for (uint32_t i = 0; i < stored->file_count && !known; i++)
+        known = strcmp(stored->files[i].name, name) == 0;
     pthread_mutex_unlock(&stored->mutex);
-    if (!known && !files)
-        atomic_store(&stored->behind, true);
-    return files;
+    return known;
 }
 
 static void add_file(Store *store, const char *name, bool system, StoredFound *found)
 {
     Stored *stored = &store->stored;
     size_t length = strlen(name);
-    if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
+    if (length >= PYLAYER_STORE_NAME_BYTES || is_known(stored, name))
         return;
     int fd = open_in_store(system ? stored->system : stored->directory, name);
     bool gone = fd < 0 && errno == ENOENT; /* or its records have another name now */
@@ -219,11 +187,18 @@ static void add_file(Store *store, const char *name, bool system, StoredFound *f
         return;
     read_file(store, fd, &file, found);
     close(fd);
-    file.pipelines += file.entry_count;
-    found->records += file.pipelines;
+    found->records += file.entry_count;
     pthread_mutex_lock(&stored->mutex);
-    stored->files[stored->file_count++] = file;
+    StoredFile *files = with_room(stored->files, stored->file_count, sizeof file);
+    if (files) {
+        stored->files = files;
+        files[stored->file_count++] = file;
+    }
     pthread_mutex_unlock(&stored->mutex);
+    if (files)
+        return;
+    free(file.entries);
+    atomic_store(&stored->behind, true);
 }
 
 typedef struct Reading {
@@ -298,30 +273,16 @@ bool index_read_folder(Store *store)
     return fine || found->reviewed;
 }
 
-static void read_again(Store *store)
+bool index_read_again(Store *store)
 {
     Stored *stored = &store->stored;
     StoredFound found = {0};
     Reading reading = reading_of(store, &found);
-    read_names(&reading);
-    pthread_mutex_lock(&stored->mutex);
-    stored->reading = false;
-    pthread_cond_broadcast(&stored->given);
-    pthread_mutex_unlock(&stored->mutex);
-}
-
-bool index_read_again(Store *store)
-{
-    Stored *stored = &store->stored;
-    pthread_mutex_lock(&stored->mutex);
-    bool mine = !stored->reading;
-    stored->reading = true;
-    while (!mine && stored->reading)
-        pthread_cond_wait(&stored->given, &stored->mutex);
-    pthread_mutex_unlock(&stored->mutex);
-    if (mine)
-        read_again(store);
-    return !mine || !atomic_load(&stored->behind);
+    pthread_mutex_lock(&stored->reading);
+    if (atomic_load(&stored->behind))
+        read_names(&reading);
+    pthread_mutex_unlock(&stored->reading);
+    return !atomic_load(&stored->behind);
 }
 
 void index_tell_damage(Store *store, uint32_t file, enum ReadResult result)
@@ -343,7 +304,7 @@ uint64_t index_stored_since(const Stored *stored, const char *run_name)
     uint64_t pipelines = 0;
     for (uint32_t i = 0; i < stored->file_count; i++)
         if (strcmp(stored->files[i].name + PROGRAM_PREFIX_BYTES - 1, run_name + PROGRAM_PREFIX_BYTES - 1) > 0)
-            pipelines += stored->files[i].pipelines;
+            pipelines += stored->files[i].entry_count;
     return pipelines;
 }
 
@@ -369,47 +330,36 @@ void index_forget(Stored *stored)
 
 /* ---- looking up -------------------------------------------------------------------------------- */
 
-Place place_of(uint32_t file, uint64_t offset)
+static Place place_of(uint32_t file, uint64_t offset)
 {
     return (uint64_t)(file + 1) << PLACE_OFFSET_BITS | offset;
 }
 
-static void add_place(Places *out, Place place)
+/* Returns the first entry of a file that is not less; NULL if there is none. */
+static const TableEntry *first_not_less(const StoredFile *file, TableEntry wanted)
 {
-    Place *places = with_room(out->places, out->count, sizeof place);
-    if (!places)
-        return;
-    out->places = places;
-    out->places[out->count++] = place;
-}
-
-/* Returns the index of the first entry that is not less. */
-static size_t first_not_less(const TableEntry *entries, size_t count, uint64_t fingerprint)
-{
-    size_t low = 0, high = count;
+    size_t low = 0, high = file->entry_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (entries[middle].fingerprint < fingerprint)
+        if (by_fingerprint(&file->entries[middle], &wanted) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
+    return low < file->entry_count ? &file->entries[low] : NULL;
 }
 
-static void take_equal(Places *out, uint32_t file, const TableEntry *entries, size_t count, uint64_t fingerprint)
-{
-    for (size_t i = first_not_less(entries, count, fingerprint); i < count && entries[i].fingerprint == fingerprint;
-         i++)
-        if (entries[i].offset >> PLACE_OFFSET_BITS == 0)
-            add_place(out, place_of(file, entries[i].offset));
-}
-
-void index_look_up(Store *store, uint64_t fingerprint, Places *out)
+Place index_next(Store *store, uint64_t fingerprint, Place after)
 {
     Stored *stored = &store->stored;
+    Place found = 0;
     pthread_mutex_lock(&stored->mutex);
-    for (uint32_t i = 0; i < stored->file_count; i++)
-        take_equal(out, i, stored->files[i].entries, stored->files[i].entry_count, fingerprint);
+    for (uint32_t i = after ? place_file(after) : 0; i < stored->file_count && !found; i++) {
+        const uint64_t least = place_of(i, 0) <= after ? place_offset(after) + 1 : 0;
+        const TableEntry *entry = first_not_less(&stored->files[i], (TableEntry){fingerprint, least});
+        if (entry && entry->fingerprint == fingerprint && entry->offset >> PLACE_OFFSET_BITS == 0)
+            found = place_of(i, entry->offset);
+    }
     pthread_mutex_unlock(&stored->mutex);
+    return found;
 }

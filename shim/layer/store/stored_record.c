@@ -51,7 +51,7 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
 {
     Stored *stored = &store->stored;
     uint64_t size;
-    *out = (StoredRecord){.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1};
+    *out = (StoredRecord){.file = place_file(place)};
     pthread_mutex_lock(&stored->mutex);
     StoredFile file = stored->files[out->file];
     pthread_mutex_unlock(&stored->mutex);
@@ -62,7 +62,7 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
         index_forget_file(stored, out->file);
         return READ_GONE;
     }
-    enum ReadResult result = read_whole(&file, fd, place & ((1ull << PLACE_OFFSET_BITS) - 1), out);
+    enum ReadResult result = read_whole(&file, fd, place_offset(place), out);
     close(fd);
     return result == READ_DONE && !describe(out) ? READ_FAILED : result;
 }

@@ -139,74 +139,31 @@ void element_clear_application_hit(const Element *element)
     keep_feedback_flags(element, ~hit);
 }
 
-/* Copies the chain up to the later of two structs that are to change, if there are any. A second struct of the same
- * type would be invalid (VUIDs sType-unique). */
-static bool copy_chain(Element *element, const void *one, const void *other, AnyCreateInfo *out)
+/* A second struct of the same type would be invalid (VUIDs sType-unique). */
+static bool change_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
 {
-    const void *last = NULL;
-    for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
-        if ((const void *)node == one || (const void *)node == other)
-            last = node;
-    if (!last)
+    const bool is_first = element->flags2 && element->flags2 == out->head.pNext;
+    if (flags == element->flags)
         return true;
-    if (last == (const void *)element->flags2 && last == out->head.pNext) {
-        element->own_flags2 = *element->flags2;
-        out->head.pNext = &element->own_flags2;
-        return true;
-    }
-    element->copies = pnext_copy_until(out->head.pNext, last);
-    if (element->copies)
+    if (element->flags2 && !is_first) {
+        element->copies = pnext_copy_until(out->head.pNext, element->flags2);
+        if (!element->copies) {
+            pnext_say_unknown(out->head.pNext, element->flags2);
+            return false;
+        }
         out->head.pNext = element->copies;
-    else
-        pnext_say_unknown(out->head.pNext, last);
-    return element->copies;
-}
-
-static void *copied(const AnyCreateInfo *out, VkStructureType type)
-{
-    return (void *)(uintptr_t)pnext_find(out->head.pNext, type);
-}
-
-static void set_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
-{
-    if (element->flags2) {
-        ((VkPipelineCreateFlags2CreateInfoKHR *)copied(out, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR))
-            ->flags = flags;
-    } else if (!(flags & CAPTURE_DATA)) {
-        out->head.flags = (VkPipelineCreateFlags)flags;
-    } else { /* the legacy flags have no such bit */
+        const VkBaseInStructure *copy =
+            pnext_find(out->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
+        ((VkPipelineCreateFlags2CreateInfoKHR *)(uintptr_t)copy)->flags = flags;
+    } else if (is_first || flags & CAPTURE_DATA) { /* the legacy flags have no such bit */
         element->own_flags2 =
             (VkPipelineCreateFlags2CreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
-                                                  .pNext = out->head.pNext,
+                                                  .pNext = is_first ? element->flags2->pNext : out->head.pNext,
                                                   .flags = flags};
         out->head.pNext = &element->own_flags2;
-    }
-}
-
-static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
-{
-    VkPipelineBinaryInfoKHR *own = &element->own_binaries;
-    if (element->app_binaries) {
-        own = copied(out, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
     } else {
-        own->sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR;
-        own->pNext = out->head.pNext;
-        out->head.pNext = own;
+        out->head.flags = (VkPipelineCreateFlags)flags;
     }
-    own->binaryCount = binaries->binaryCount;
-    own->pPipelineBinaries = binaries->pPipelineBinaries;
-}
-
-static bool change_chain(Element *element, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
-{
-    bool other_flags = flags != element->flags;
-    const void *changed_flags = other_flags ? element->flags2 : NULL;
-    if (!copy_chain(element, changed_flags, binaries ? element->app_binaries : NULL, out))
-        return false;
-    if (other_flags)
-        set_flags(element, flags, out);
-    if (binaries)
-        set_binaries(element, binaries, out);
     return true;
 }
 
@@ -231,7 +188,12 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
     element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t clear = change.clear | (change.alone ? VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0);
-    bool changed = change_chain(element, (element->flags | change.set) & ~clear, change.binaries, out);
+    bool changed = change_flags(element, (element->flags | change.set) & ~clear, out);
+    if (change.binaries) {
+        element->own_binaries = *change.binaries;
+        element->own_binaries.pNext = out->head.pNext;
+        out->head.pNext = &element->own_binaries;
+    }
     if (change.feedback)
         ask_for_feedback(element, call->driver, out);
     return changed;
@@ -268,16 +230,6 @@ uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum Pylayer
     return kind == PYLAYER_KIND_GRAPHICS ? ALL_SUBSETS : 0;
 }
 
-static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
-{
-    if (stage->module != VK_NULL_HANDLE)
-        return true;
-    const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = (const void *)pnext_find(
-        stage->pNext, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
-    return (identifier && identifier->identifierSize > 0) ||
-           pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-}
-
 const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
                                                           enum PylayerPipelineKind kind, uint32_t *stage_count)
 {
@@ -293,16 +245,6 @@ const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *ca
         *stage_count = info->ray_tracing.stageCount;
         return info->ray_tracing.pStages;
     }
-}
-
-bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
-{
-    uint32_t stage_count;
-    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
-    for (uint32_t i = 0; i < stage_count; i++)
-        if (!stage_has_code(&stages[i]))
-            return false;
-    return true;
 }
 
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,

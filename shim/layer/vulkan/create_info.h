@@ -95,7 +95,7 @@ typedef struct Change {
      * a cache, of which a driver can use nothing. */
     bool alone;
     bool feedback;                           /* chained if the device supports it */
-    const VkPipelineBinaryInfoKHR *binaries; /* chained, or replacing the application's own */
+    const VkPipelineBinaryInfoKHR *binaries; /* chained: the application chains none */
 } Change;
 
 /*
@@ -123,10 +123,6 @@ void element_clear_feedback(const Element *element);
 /* Returns the stages that the create info itself defines, without its libraries'. */
 const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
                                                           enum PylayerPipelineKind kind, uint32_t *stage_count);
-/* Returns false if a stage has no code: neither a module, nor a chained module create info, nor a module
- * identifier. */
-bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
-
 /* Calls the next layer's vkCreate*Pipelines. infos points to count create infos in the call's own layout. */
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines);

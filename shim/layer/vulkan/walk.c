@@ -212,7 +212,8 @@ static void walk_pointer(Walk *walk, const Member *member, const char *data)
         walk->bytes(walk, &count, sizeof count);
     if (!elements || count == 0)
         return;
-    enter(walk, data + member->offset, elements, count * element_size(member));
+    if (walk->enter)
+        walk->enter(walk, data + member->offset, elements, count * element_size(member));
     walk_elements(walk, member, data, elements, count);
     walk->block = block;
 }

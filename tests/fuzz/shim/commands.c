@@ -97,8 +97,12 @@ static void stored(Device *device)
         break;
     case 1:
         records = make_records();
-        for (uint64_t i = 0; i < records.count; i++)
-            binary_index_load(&device->binaries, records.base + records.offsets[i], records.sizes[i]);
+        for (uint64_t i = 0; device->binaries.enabled && i < records.count; i++) {
+            const BinaryRecord *record = binary_record_check(records.base + records.offsets[i], records.sizes[i]);
+            BinaryEntry *entry = record ? binary_record_create(&device->driver, record) : NULL;
+            if (entry)
+                binaries_add(&device->binaries, entry, records.sizes[i]);
+        }
         break;
     case 2:
         watch(device);
