@@ -97,7 +97,8 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
-    uint64_t set = purpose == CREATE_BY_PROBE ? FAIL_ON_COMPILE : purpose == CREATE_AND_CAPTURE ? CAPTURE_DATA : 0;
+    static const uint64_t sets[] = {[CREATE_BY_PROBE] = FAIL_ON_COMPILE, [CREATE_AND_CAPTURE] = CAPTURE_DATA};
+    const uint64_t set = sets[purpose];
     Change change = {.set = set, .alone = true, .feedback = true};
     if (purpose == CREATE_FROM_BINARIES) {
         change.clear = FAIL_ON_COMPILE; /* VUID-vkCreateGraphicsPipelines-binaryCount-09622 */
@@ -108,7 +109,9 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     call->pipelines[index] = VK_NULL_HANDLE;
     bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE) && purpose != CREATE_FROM_BINARIES;
     Part part = {index, 1, &info, &call->pipelines[index], may_compile};
-    return create_part(batch, cache, purpose, &part, duration_ns);
+    VkResult result = create_part(batch, cache, purpose, &part, duration_ns);
+    bool none = result == VK_SUCCESS && call->pipelines[index] == VK_NULL_HANDLE && purpose >= CREATE_BY_PROBE;
+    return none ? VK_INCOMPLETE : result;
 }
 
 VkResult batch_create_together(Batch *batch, uint64_t *duration_ns)

@@ -139,7 +139,7 @@ static VkResult create_from(Batch *batch, uint32_t index, const VkPipelineBinary
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_FROM_BINARIES, &duration);
         if (result == VK_ERROR_DEVICE_LOST)
             return result;
-        if (result == VK_SUCCESS && batch->call->pipelines[index] != VK_NULL_HANDLE) {
+        if (result == VK_SUCCESS) {
             atomic_store_explicit(&device->binaries.failures[element->kind], 0, memory_order_relaxed);
             /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit
              * in a cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
@@ -231,12 +231,8 @@ static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *
     uint64_t duration = 0;
     if (call_is_off(&device->crash.added_calls, PYLAYER_MARK_CAPTURE, element->kind))
         return false;
-    /* A pipeline that a driver reports and does not return has no binaries to be asked for. */
-    if (batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AND_CAPTURE, &duration) != VK_SUCCESS ||
-        call->pipelines[index] == VK_NULL_HANDLE) {
-        call->pipelines[index] = VK_NULL_HANDLE;
+    if (batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AND_CAPTURE, &duration) != VK_SUCCESS)
         return false;
-    }
     batch_note_created(batch, index);
     count(&counters_of(&device->run)->totals.compiled, 1);
     count(&counters_of(&device->run)->totals.compile_ns, duration);

@@ -50,22 +50,18 @@ static bool probe_own(Batch *batch, uint32_t index, VkResult *result)
         (batch->app_cache && !atomic_load_explicit(&batch->app_cache->holds_unknown, memory_order_relaxed)))
         return false;
     *result = batch_create_one(batch, index, call->cache, CREATE_BY_PROBE, NULL);
-    if (*result == VK_SUCCESS && call->pipelines[index] != VK_NULL_HANDLE) {
+    if (*result == VK_SUCCESS)
         note_found(batch, index, false);
-        return true;
-    }
-    return *result == VK_ERROR_DEVICE_LOST;
+    return *result == VK_SUCCESS || *result == VK_ERROR_DEVICE_LOST;
 }
 
 /* Returns true if the layer's cache has the pipeline, which is then created. */
 static bool probe_merged(Batch *batch, uint32_t index)
 {
-    const PipelineCall *call = batch->call;
-    Element *element = &batch->elements[index];
-    if (batch_create_one(batch, index, call->device->caches.merged, CREATE_BY_PROBE, NULL) != VK_SUCCESS ||
-        call->pipelines[index] == VK_NULL_HANDLE)
+    VkPipelineCache merged = batch->call->device->caches.merged;
+    if (batch_create_one(batch, index, merged, CREATE_BY_PROBE, NULL) != VK_SUCCESS)
         return false;
-    bool again = batch->app_cache && app_cache_owes(batch->app_cache, element->fingerprint);
+    bool again = batch->app_cache && app_cache_owes(batch->app_cache, batch->elements[index].fingerprint);
     note_found(batch, index, !again);
     return true;
 }

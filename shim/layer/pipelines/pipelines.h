@@ -58,12 +58,13 @@ VkResult mode_binaries_create(Batch *batch, uint32_t index);
 /* What a call to the driver is for. */
 enum Purpose {
     CREATE_AS_ASKED,
-    CREATE_BY_PROBE, /* with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
     CREATE_IN_CELL,  /* the cache is a new cell */
+    CREATE_BY_PROBE, /* with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
     CREATE_FROM_BINARIES,
     CREATE_AND_CAPTURE,
 };
-/* Creates one element of the batch in a call of its own. duration_ns may be NULL. */
+/* Creates one element of the batch in a call of its own. From CREATE_BY_PROBE on, a success without a pipeline becomes
+ * VK_INCOMPLETE. duration_ns may be NULL. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, enum Purpose purpose,
                           uint64_t *duration_ns);
 /* Creates all elements in one call, as the application asked. */

@@ -190,9 +190,8 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
     uint64_t clear = change.clear | (change.alone ? VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0);
     bool changed = change_flags(element, (element->flags | change.set) & ~clear, out);
     if (change.binaries) {
-        element->own_binaries = *change.binaries;
-        element->own_binaries.pNext = out->head.pNext;
-        out->head.pNext = &element->own_binaries;
+        change.binaries->pNext = out->head.pNext;
+        out->head.pNext = change.binaries;
     }
     if (change.feedback)
         ask_for_feedback(element, call->driver, out);

@@ -60,7 +60,6 @@ typedef struct Element {
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
-    VkPipelineBinaryInfoKHR own_binaries;
     VkBaseOutStructure *copies; /* of the chain, malloc'd */
 } Element;
 
@@ -94,8 +93,8 @@ typedef struct Change {
     /* The element is created apart from its call, and derives from nothing: its parent may be in the call, or was found in
      * a cache, of which a driver can use nothing. */
     bool alone;
-    bool feedback;                           /* chained if the device supports it */
-    const VkPipelineBinaryInfoKHR *binaries; /* chained: the application chains none */
+    bool feedback;                     /* chained if the device supports it */
+    VkPipelineBinaryInfoKHR *binaries; /* chained: the application chains none */
 } Change;
 
 /*
