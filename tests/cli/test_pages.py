@@ -7,19 +7,30 @@ is not compared, because the layer writes from a thread of its own.
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import files as installed_files
 from pathlib import Path
+from types import ModuleType
 
+import click
 import lints
 import pytest
 import radv
 from cli.marks import ON_RADV
+from cli.test_command import ALL
 from cli.user import User
 from world import BUILD, ROOT
+
+from pylayer.common import config, outcomes
+from pylayer.store import block_list
+from pylayer.store.block_list import TABLE, Block
+from pylayer.values import KIND_NAMES
 
 PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -145,3 +156,307 @@ def test_architecture_names_files() -> None:
             *(f"shim/layer/{name} is not on the page" for name in folders if f"    {name}/ " not in text),
         ]
     )
+
+
+# ---- The reference -------------------------------------------------------------------------------
+
+
+DOCS = ROOT / "docs"
+
+#: Variables that other libraries read and that pylayer documents nevertheless.
+OF_LIBRARIES = {
+    *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
+    "TMPDIR",  # tempfile
+    "container",  # a name like other words: below
+    *("VK_ADD_DRIVER_FILES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
+}
+#: Strings in the sources that look like a variable but are not for users.
+NOT_FOR_USERS = {
+    "_PYLAYER_COMPLETE",  # click's, between a shell and its script
+}
+VARIABLE = re.compile(
+    r"_?PYLAYER_[A-Z_]+|(?:EN|DIS)ABLE_PYLAYER|XDG_[A-Z_]+|VK_[A-Z_]+_(?:LAYERS|PATH|FILES|FILENAMES|ENABLE|DISABLE|ALLOW|DEBUG)|"
+    r"VK_INSTANCE_LAYERS|HOME|TMPDIR|NO_COLOR|(?:CLICOLOR_)?FORCE(?:_COLOR)?|TERM|COLUMNS|SUDO_USER|SNAP|(?:STEAM|FLATPAK|PRESSURE_VESSEL)_[A-Z_]+"
+)
+
+
+def test_reference_is_what_the_commands_say() -> None:
+    """The man page and the generated parts of other pages are what `make docs` would write."""
+    check = [sys.executable, str(DOCS / "generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def all_parameters() -> Iterator[tuple[str, str]]:
+    """Every command with each of its options."""
+    for words, found in ALL:
+        path = " ".join(("pylayer", *words))
+        yield path, ""
+        for parameter in found.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                yield from ((path, name) for name in parameter.opts)
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    """The man page has a section for each command, with each of its options."""
+    page = (DOCS / "pylayer.1").read_text().replace("\\-", "-")
+    man = dict(re.findall(r'^\.SS "(pylayer[a-z -]*)"$(.*?)(?=^\.S[SH] |\Z)', page, re.M | re.S))
+    wanted = list(all_parameters())
+    assert {path for path, _ in wanted} == set(man)
+    lints.none(f"{path} {option}" for path, option in wanted if option not in man[path])
+
+
+@pytest.mark.foreign
+def test_man_page_is_clean() -> None:
+    """groff reports nothing about the man page. It fits 80 columns, except for examples and URLs."""
+    page = DOCS / "pylayer.1"
+    options = ["-t", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=78n", "-P-c", "-P-b", "-P-u", "-P-o"]
+    done = subprocess.run(["groff", *options, str(page)], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).splitlines()
+    assert len(lines) > 300
+    assert [line for line in lines if len(line) > 80 and not line.strip().startswith("pylayer ")] == []
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "FILES", "SEE ALSO"):
+        assert section in lines
+
+
+def test_man_page_is_installed() -> None:
+    """The man page is installed where the environment's `man` finds it."""
+    found = [file for file in installed_files("vk-pylayer") or () if file.name == "pylayer.1"]
+    assert len(found) == 1
+    path = Path(str(found[0].locate())).resolve()
+    assert path.parts[-4:-1] == ("share", "man", "man1")
+    assert path.is_relative_to(Path(sys.prefix).resolve())
+
+
+# ---- environment variables -----------------------------------------------------------------------------
+
+
+def literals() -> Iterator[tuple[str, str]]:
+    """Yields every string in the sources, with its file. Docstrings and comments are left out."""
+    for path in sorted((ROOT / "pylayer").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value, str(path.relative_to(ROOT))
+    for path in sorted([*(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.json")]):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for value in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text):
+            yield value, str(path.relative_to(ROOT))
+
+
+def documented() -> set[str]:
+    """Returns the variables that docs/policy-reference.md lists, each with what it means."""
+    section = (DOCS / "policy-reference.md").read_text().partition("\n## Variables\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^- `([^`]+)`: \S", section, re.M))
+
+
+def test_every_variable_is_documented() -> None:
+    """docs/policy-reference.md lists each variable that the sources name, and no others."""
+    found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
+    assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
+    rows = documented()
+    problems = [f"{file} reads {name}, which is not on the page" for name, file in found.items() if name not in rows]
+    problems += [f"{name} is on the page, and nothing reads it" for name in rows - set(found) - OF_LIBRARIES]
+    lints.none(problems)
+
+
+def test_every_getenv_is_seen() -> None:
+    """Sources read only variables whose names the scan above recognizes."""
+    reads = re.compile(r"""\b(?:getenv|secure_getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
+    sources = [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]")]
+    read = [(path.name, name) for path in sources for name in reads.findall(path.read_text(encoding="utf-8"))]
+    lints.none(
+        f"{file} reads {name}" for file, name in read if not VARIABLE.fullmatch(name) and name not in documented()
+    )
+
+
+# ---- The policy ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    """docs/policy_reference.py"""
+    spec = importlib.util.spec_from_file_location("policy_reference", ROOT / "docs" / "policy_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_reference_is_not_stale(generator: ModuleType) -> None:
+    """The page and config/default.yaml describe each key as the schema does; `make docs` writes them."""
+    assert generator.PAGE.read_text() == generator.page(), "docs/policy-reference.md is stale: run make docs"
+    found = generator.DEFAULT_FILE.read_text()
+    assert found == generator.default_file(), "config/default.yaml is stale: run make docs"
+
+
+def test_every_key_has_a_row(generator: ModuleType) -> None:
+    """The tables have each key of a policy file, and each key of `settings` with its default, unit and values."""
+    found = dict(re.findall(r"^\| `([^`]+)` \| (.*)$", generator.reference(), re.M))
+    schema = config.schema()
+    keys = set(schema["properties"]) - {"settings"}
+    problems = [key for key in keys if not any(re.match(rf"{key}\b", name) for name in found)]
+    for key, definition in schema["definitions"]["settings"]["properties"].items():
+        text = found.get(key, "")
+        words = [f"`{generator.yaml_text(definition['default'])}`", definition.get("unit", "")]
+        words += [f"`{generator.yaml_text(value)}`: " for value in definition.get("enum", [])]
+        problems += [f"{key} lacks {word}" for word in words if word not in text]
+        if key.endswith(("_ms", "_mib")) and "unit" not in definition:
+            problems.append(f"{key} has no unit")
+    lints.none(problems)
+
+
+def test_examples_are_valid(generator: ModuleType) -> None:
+    """Each YAML block of docs/policy.md, each key in its tables, and each example of the schema, is a policy file that
+    pylayer accepts."""
+    page = (ROOT / "docs" / "policy.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+    cells = [text for row in re.findall(r"^\|.*$", page, re.M) for text in re.findall(r"`(\w+: [^`]+)`", row)]
+    assert len(blocks) >= 2 and len(cells) >= 5
+    for block in [*blocks, *cells]:
+        config.parse(block, "docs/policy.md")
+    for key, definition in config.schema()["definitions"]["settings"]["properties"].items():
+        example = f"{key}: {generator.yaml_text(definition['examples'][0])}"
+        config.parse(f"settings:\n  {example}\n", example)
+
+
+# ---- The log -------------------------------------------------------------------------------------
+
+
+PAGE = ROOT / "docs" / "troubleshooting.md"
+LEVELS = ("error", "warn", "info", "debug")
+#: Placeholder for text that is known only when the line is written.
+GAP = "…"
+#: Functions that write a line, or hand one on that is given to them; their own calls have no text to be found.
+PYTHON_CALLS = ("log", "_log", "say", "_say")
+C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|pylayer_shim\(\)->log|commands->log)\(")
+#: Parts of a call's arguments: strings, and anything else.
+C_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^"()]+')
+SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
+
+Line = tuple[str, str]
+
+#: Lines whose text stands in a table of the sources; the page has what the function returns instead.
+TELLS = f"{GAP}: {GAP}; pylayer ls shows more"
+SWITCHES_OFF = f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again"
+
+
+def _squeezed(text: str) -> str:
+    """Merges adjacent gaps into one."""
+    return re.sub(f"{GAP}+", GAP, text)
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
+
+
+def _levels(node: ast.expr | None, default: str) -> str:
+    names = re.findall(r"LOG_([A-Z]+)", ast.unparse(node)) if node is not None else []
+    return ", ".join(sorted({name.lower() for name in names}, key=LEVELS.index)) or default
+
+
+def python_lines() -> Iterator[Line]:
+    for path in (ROOT / "pylayer").rglob("*.py"):
+        if "cli" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name not in PYTHON_CALLS:
+                continue
+            level, text = (node.args[0], node.args[1]) if len(node.args) > 1 else (None, node.args[0])
+            for found in _texts(text):
+                if found.strip(GAP):
+                    yield _levels(level, "info"), _squeezed(found)
+
+
+def _literal(argument: str) -> str:
+    """Joins adjacent string literals, with a gap for each macro between them."""
+    pieces = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z][A-Z_0-9]+)', argument)
+    return _squeezed(SPECIFIER.sub(GAP, "".join(GAP if macro else text for text, macro in pieces)))
+
+
+def _arguments(source: str, start: int) -> str:
+    """Returns the arguments of the call whose parenthesis ends before ``start``."""
+    depth, end = 1, start
+    for piece in C_PIECE.finditer(source, start):
+        depth += {"(": 1, ")": -1}.get(piece.group(), 0)
+        if depth == 0:
+            return source[start : piece.start()]
+        end = piece.end()
+    raise AssertionError(source[start:end])
+
+
+def c_lines() -> Iterator[Line]:
+    for path in (ROOT / "shim").rglob("*.c"):
+        source = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+        for call in C_CALL.finditer(source):
+            function, arguments = call.group(1), _arguments(source, call.end())
+            level = re.search(r"PYLAYER_LOG_(ERROR|WARN|INFO|DEBUG)\b", arguments)
+            named = level.group(1).lower() if level else "info"
+            rest = arguments[level.end() :] if level else arguments
+            text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
+            if text.strip(GAP):
+                yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
+
+
+def of_tables() -> list[str]:
+    """Returns the texts of tables that lines contain, with a gap or an example for each number."""
+    found = [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
+    for type, row in TABLE.items():
+        one = Block(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
+        found += [block_list.sentence([one]), block_list.sentence([one], ended=True)]
+    return found
+
+
+def documented_lines() -> list[str]:
+    """Returns the lines of the list: what is quoted before the first colon that no quotation has."""
+    section = PAGE.read_text().partition("\n## Warnings\n")[2]
+    rows = re.findall(r"^- ((?:`[^`]+`,?\s+)*`[^`]+`): ", section, re.MULTILINE)
+    return [text for row in rows for text in re.findall(r"`([^`]+)`", " ".join(row.split()))]
+
+
+def is_of(template: str, line: str) -> bool:
+    """Returns whether the sources can print this line of the page, which may have an example for a gap."""
+    return re.fullmatch(".*".join(map(re.escape, template.split(GAP))), line) is not None
+
+
+def test_every_warning_is_documented() -> None:
+    """The page has each line of the levels warn and error, and none that the sources cannot print. It need not have the
+    texts of tables, which say themselves what happened."""
+    lines = {text for level, text in {*python_lines(), *c_lines()} if level.split(", ")[0] in ("error", "warn")}
+    lines -= {TELLS, SWITCHES_OFF}
+    tables, known = of_tables(), documented_lines()
+    assert len(known) == len(set(known)) >= 25
+    missing = {line for line in lines if not any(is_of(line, text) or is_of(text, line) for text in known)}
+    unknown = [text for text in known if not any(is_of(line, text) for line in [*lines, *tables])]
+    told = [f"not on the page: {line}" for line in missing]
+    lints.none([*told, *(f"not in the sources: {line}" for line in unknown)])
+
+
+def test_messages_of_commands() -> None:
+    """Messages that the page quotes outside of its list of warnings consist of texts of the sources."""
+    texts: set[str] = set()
+    for path in (ROOT / "pylayer").rglob("*.py"):
+        texts |= {text for node in ast.walk(ast.parse(path.read_text())) for text in _texts(node)}
+    texts |= {text for path in (ROOT / "shim").rglob("*.c") for text in re.findall(r'"([^"]+)"', path.read_text())}
+    pieces = sorted({piece for text in texts for piece in text.split(GAP) if len(piece) > 9}, key=len, reverse=True)
+    page = re.sub(r"^```.*?^```", "", PAGE.read_text().partition("\n## Warnings\n")[0], flags=re.DOTALL | re.MULTILINE)
+    quoted = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", page)]
+    commands = ("pylayer ", "sudo ", "DISABLE_PYLAYER=1 ")
+    messages = [text for text in quoted if (GAP in text or text.count(" ") > 3) and not text.startswith(commands)]
+    assert len(messages) > 8
+    wrong = []
+    for message in messages:
+        left = message
+        for piece in pieces:
+            left = left.replace(piece, GAP)
+        # A link between two texts may stay, as "in" does.
+        wrong += [f"not in the sources: {message}: {left}"] * (len(re.findall(r"[A-Za-z]{2,}", left)) > 2)
+    lints.none(wrong)

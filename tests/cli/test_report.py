@@ -43,6 +43,10 @@ def test_two_runs_of_a_program(user: User) -> None:
         assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
         assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
     assert second["saved_estimate_ns"] > 0
+    said = user.pylayer("report", COLUMNS="10000").stdout
+    assert all(text in said for text in (second["run"], f"process {second['pid']}", second["device"]))
+    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
+    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["20", "20", "0"]
     assert second["fetched"] == 20 and second["fetch_ns"] > 0
 
 
@@ -193,16 +197,3 @@ def test_page_without_its_packages(user: User) -> None:
     assert "pip install jinja2" in done.stderr
     assert not (user.directory / "page.html").exists()
     assert user.pylayer("report", "--trace", "trace.json", **hidden).returncode == 0
-
-
-def test_text_of_a_real_program(user: User) -> None:
-    """The text names the run, and has every number of the JSON."""
-    user.demo(12)
-    user.demo(16)
-    (run,) = user.json("report")["runs"]
-    said = user.pylayer("report", COLUMNS="10000").stdout
-    slowest = run["slowest"][0]["fingerprint"]
-    for text in (run["run"], f"process {run['pid']}", run["device"], slowest):
-        assert text in said
-    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
-    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]

@@ -245,13 +245,15 @@ def test_policy_is_parsed_once(user: User) -> None:
 
 
 def test_untrusted_policy(user: User) -> None:
-    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
+    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once. In one
+    like /tmp, where others cannot replace it, it is used."""
     directory = user.directory / "shared"
     directory.mkdir()
-    directory.chmod(0o777)
     (directory / "policy.yaml").write_text("share: all\n")
-    done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
-    assert done.returncode == 2 and "chmod go-w" in done.stderr
+    for mode, status in ((0o1777, 0), (0o777, 2)):
+        directory.chmod(mode)
+        done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
+        assert done.returncode == status and ("chmod go-w" in done.stderr) == (status == 2)
 
 
 # ---- --summary -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from cli import stores
 from cli.stores import GAME, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import program_id
+from unit.things import binaries, program_id, record
 
 from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
@@ -118,6 +118,7 @@ CHANGES: list[tuple[str, Change]] = [
     ("not-a-store-file", edit("*.attest", lambda data: b"MZ" + bytes(range(254)) * 2)),
     ("unreadable", change_unreadable),
     ("impossible", change_program),
+    ("impossible", edit("*.closed", lambda data: data + record(binaries(b"x")[:-16], format.BINARIES))),
 ]
 
 

@@ -253,12 +253,14 @@ def test_units() -> None:
     assert parser["Timer"]["Persistent"] == "true" and parser["Install"]["WantedBy"] == "timers.target"
 
 
-def test_pulled_pipelines_are_recorded(farm: User, public: str, user: User) -> None:
-    """A program that ran before the pull records what it finds of it, so that rebuild knows all of it."""
-    user.demo(1)
-    write_policy(user, f"file://{www(farm)}", public)
-    assert user.pylayer("fleet", "pull").returncode == 0
-    user.demo(20)
-    said = user.pylayer("rebuild", RADV_FORCE_FAMILY="navi31").stdout
-    assert "Rebuilt: 20 of 20 pipelines for pipelines" in said
-    assert "without a recording" not in said and "of which no recording" not in said
+# ---- The demonstration ---------------------------------------------------------------------------
+
+
+def test_a_new_driver_overnight() -> None:
+    """A machine that pulls compiles nothing. Nor does it with a new driver, for which the builder compiled what it had
+    recorded, without the program. Nor does one on which the program runs without the layer."""
+    program = Path(__file__).with_name("demo.py")
+    done = subprocess.run([sys.executable, "-P", program, "--count", "20"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("0 compiled, 20 hits") == 2 and "20 of 20 pipelines" in done.stdout
+    assert "0 to compile, 20 found" in done.stdout

@@ -103,12 +103,6 @@ def machine_order(builder: Builder) -> list[str]:
     return [pack.name for pack in sorted(builder.index.packs, key=lambda pack: pack.bytes)]
 
 
-def test_index_that_is_gone(builder: Builder, server: Faulty, known: Machine) -> None:
-    """An index that was there before and is not there now is a problem, because hiding it would be an attack."""
-    (builder.place / "index").unlink()
-    assert "not there any more" in problem(known, server.url)
-
-
 @pytest.mark.parametrize("suffix", ["index", ".pack"])
 def test_server_that_stops(server: Faulty, known: Machine, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not go on is left after a while, and nothing is kept of the pack."""

@@ -151,11 +151,3 @@ def test_pack_bytes(pieces: list[bytes]) -> None:
     except Untrusted:
         assert b"".join(pieces) != DATA
     assert arriving.size <= len(DATA) + 4
-
-
-def test_whole_pack() -> None:
-    """A pack whose bytes arrive in pieces is accepted."""
-    arriving = Arriving(PACK)
-    arriving.take(DATA[:2])
-    arriving.take(DATA[2:])
-    arriving.require_whole()

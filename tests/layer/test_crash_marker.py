@@ -87,12 +87,11 @@ def reviewed(world: World) -> list[Block]:
 # ---- stored data that crashes ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [0, 7, COUNT - 1])
-def test_poisoned_record_crashes_once(world: World, number: int) -> None:
+def test_poisoned_record_crashes_once(world: World) -> None:
     """A record that crashes the driver ends one process. The next run compiles that pipeline, and the run after it
     none."""
     warm(world)
-    poison(world, number)
+    poison(world, 7)
     dies(world)
     assert "blocked" in again(world).stderr
     assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
@@ -124,7 +123,7 @@ def test_several_processes_die_at_once(world: World) -> None:
     assert any(result.returncode for result in results)
     again(world)
     again(world)
-    assert world.last()["compiled"] == 0
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
 def test_death_that_was_not_known_of(world: World) -> None:
@@ -156,16 +155,6 @@ def test_marks_outlast_threads() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_pipelines_in_one_call(world: World) -> None:
-    """The guilty pipeline is found in a call with more pipelines than one mark has room for."""
-    warm(world)
-    poison(world, COUNT - 2)
-    dies(world, "--batch", COUNT)
-    again(world)
-    again(world)
-    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
-
-
 @pytest.mark.parametrize(
     "moment", ["create-cache=crash?data@1", "create-cache=crash?data@2", "merge=crash@1", "merge=crash@2"]
 )
@@ -180,17 +169,6 @@ def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) 
     assert 1 <= world.last()["compiled"] <= 8
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
-
-
-def test_data_of_a_program_that_is_only_observed(scripted: ScriptedDriver) -> None:
-    """With the observe mode, too, cache data that crashed the driver is refused in the next run."""
-    world = scripted.world
-    file = world.directory / "program.cache"
-    scripted.settings(mode="observe")
-    world.demo("--count", COUNT, "--cache", file, "--cache-save", file)
-    dies(world, "--cache", file, PYLAYER_TEST_DRIVER="pipeline=crash?hit@3")
-    result = world.demo("--count", COUNT, "--cache", file)
-    assert result["created"] == COUNT and world.runs()[-1]["refused"] == {"blocked": 1}
 
 
 # ---- calls that the layer adds ---------------------------------------------------------------------
@@ -255,15 +233,6 @@ def test_deaths_under_a_variable_of_the_driver(scripted: ScriptedDriver, warm: b
     others = world.run([str(other), "--compute", "--count", str(COUNT)], check=False, **driver).returncode
     assert others == (-signal.SIGSEGV if variable == "RADV_DEBUG" else 0)
     again(world, "--compute", "--seed", 8, **driver)
-
-
-@pytest.mark.parametrize("script", ["get-data=crash@4+", "merge=crash"])
-def test_death_in_a_deferred_operation(scripted: ScriptedDriver, script: str) -> None:
-    """Deferred operations, too, do without a call that a process died in."""
-    arguments = ("--count", 4, "--ray-tracing", "--deferred", 2, "--api", "1.3")
-    assert scripted.demo(*arguments, script=script, check=False).returncode == -signal.SIGSEGV
-    for _ in range(2):
-        assert scripted.demo(*arguments, script=script)["created"] == 4
 
 
 def test_deaths_in_a_probe(scripted: ScriptedDriver) -> None:
@@ -409,18 +378,3 @@ link: graphics - : P2 link=P1
             assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (0, 1)
     (known,) = read_all(scripted.world.folder()).values()
     assert [(one.type, one.subject) for one in known.in_force(*BLOCKED)] == [(PIPELINE, pipeline_number(0, 3))]
-
-
-def test_damaged_marker(world: World) -> None:
-    """A damaged crash marker file is deleted, and nothing is blocked."""
-    warm(world)
-    poison(world, 3)
-    dies(world)
-    (path,) = world.live_files()
-    good = path.read_bytes()
-    for damaged in (b"", good[:100], good[: crash_marker.RUN_OFFSET - 1], bytes(8192), b"\xff" * 8192):
-        path.write_bytes(damaged)
-        dies(world)
-        (left,) = world.live_files()
-        assert left != path
-        path = left

@@ -20,39 +20,8 @@ ONLY_CACHES = "internal-cache=no;binaries=no"
 SLOW_COMPILES = "internal-cache=no;binaries=no;pipeline=slow:5?compile"
 SLOW = "create-cache=slow:2;get-data=slow:2;merge=slow:2"
 
-#: Faults that make no difference to the cells mode: the second run only hits.
-WITHOUT_CONSEQUENCE = [
-    "get-data=grow@1",
-    "get-data=error:out-of-host-memory?data@1",
-    "feedback=no",
-    "feedback=no-hits",
-    "feedback=no;get-data=grow@1",
-    SLOW,
-]
-
 
 # ---- Every fault -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("script", ["", PROBE_MISSES, NO_INITIAL_DATA, "get-data=stub", "feedback=no-hits", SLOW])
-def test_program_that_may_not_compile_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program is obeyed whatever of a cache does not work."""
-    arguments = ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"]
-    alone = seen(scripted.demo(*arguments, script=script, layered=False))
-    assert seen(scripted.demo(*arguments, script=script)) == alone
-
-
-@pytest.mark.parametrize("script", WITHOUT_CONSEQUENCE)
-def test_second_run_compiles_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """If the layer can do without what is missing, all pipelines of the second run are cache hits."""
-    arguments = ["--count", 24, "--threads", 3, "--api", "1.3"]
-    scripted.settings(mode="cells")
-    scripted.demo(*arguments, script=script)
-    assert scripted.world.last()["compiled"] == 24
-    scripted.demo(*arguments, script=script)
-    counters = scripted.world.last()
-    assert (counters["hits"], counters["compiled"]) == (24, 0)
-    assert scripted.world.runs()[-1]["mode"] == "cells"
 
 
 def test_feedback_that_never_tells_of_hits(scripted: ScriptedDriver) -> None:
@@ -160,13 +129,6 @@ def test_unreadable_cache(scripted: ScriptedDriver, script: str) -> None:
     assert result.stderr.count("the driver does not return the data of a pipeline cache") == 1
     assert scripted.world.last()["uncacheable"] == 12
     assert scripted.world.runs()[-1]["stored_records"] == 0
-
-
-def test_empty_cache_that_cannot_be_read(scripted: ScriptedDriver) -> None:
-    """If only the first read fails, that of the layer's empty cache, no data is compared with it."""
-    script = f"{ONLY_CACHES};pipeline=ignore;get-data=error:out-of-host-memory?data@1"
-    assert scripted.demo("--count", 12, "--api", "1.3", script=script)["created"] == 12
-    assert scripted.world.last()["compiled"] == 12
 
 
 # ---- Pipelines that fail ---------------------------------------------------------------------------------

@@ -131,11 +131,14 @@ def test_private_group(world: World) -> None:
     assert len(world.runs()) == 2
 
 
-def test_modes_of_a_store(world: World) -> None:
-    """Whatever the program's umask is, directories have way 0700 and files 0600."""
-    with others.umask(0):
-        world.demo("--count", 4, PYLAYER_CONFIG=None)
-        world.demo("--count", 4, "--cache", "object")
+@pytest.mark.parametrize("mask", [0o000, 0o777])
+def test_modes_of_a_store(world: World, mask: int) -> None:
+    """Whatever the program's umask is, directories have mode 0700 and files 0600."""
+    world.configure(application_caches="check")
+    with others.umask(mask):
+        world.demo("--count", 4)
+        world.demo("--count", 4, "--cache", "object", "--cache-save", "/dev/null")
     made = [world.store, *world.store.rglob("*")]
+    assert {path.suffix for path in made} >= {".closed", ".flat", ".plan", ".run", ".attest"}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}

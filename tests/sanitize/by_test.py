@@ -20,7 +20,7 @@ WITHOUT_LEAKS = (
     "test_hosts_limits.py_test_no_threads",
     "test_hosts_limits.py_test_sandbox",
     "test_start.py_test_a_thread_that_cannot_start",
-    "test_user_class.py_test_damage_in_an_event",
+    "test_interpreter.py_test_damage_in_an_event",
 )
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from unit.things import facts, program
 
 import pylayer
-from pylayer.common import config
-from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS
+from pylayer.common import compiled, config, flat, paths
+from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, settings_for
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SCHEMA = config.schema()
@@ -224,3 +229,180 @@ def test_system_and_user() -> None:
     assert found["settings"]["mode"] == "observe" and found["settings"]["driver_cache"] == "replace"
     assert found["preset"] == "players" and found["share"] == "program" and "max_store_mib" in found
     assert "max_store_mib" not in combined(system, {"preset": None})
+
+
+# ---- Settings in force ---------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab*?[.", max_size=8), st.text(alphabet="abAB*?[.", max_size=10))
+def test_glob_equals_a_regular_expression(pattern: str, text: str) -> None:
+    """The hand-written match agrees with the obvious regular expression."""
+    expression = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+    assert glob_matches(pattern, text) is bool(re.fullmatch(expression, text, re.I | re.S))
+
+
+def test_rules_in_order() -> None:
+    """Settings override defaults. Matching rules override settings key by key, and later rules override earlier
+    ones."""
+    document = {
+        "settings": {"mode": "cells", "record_state": False},
+        "rules": [
+            {"match": {"vendor": 0x1002}, "set": {"mode": "observe", "driver_cache": "replace"}},
+            {"match": {"executable": "other"}, "set": {"record_state": True}},
+            {"match": {"executable": "stutter"}, "set": {"mode": "off"}},
+        ],
+    }
+    in_force = settings_for(document, program(), facts())
+    assert in_force == {**DEFAULTS, "mode": "off", "record_state": False, "driver_cache": "replace"}
+
+
+@pytest.mark.parametrize(
+    ("match", "holds"),
+    [
+        ({"executable": "Stutter"}, True),
+        ({"application": "stut*"}, True),
+        ({"engine": "anvil"}, True),
+        ({"device": "*RADV*"}, True),
+        ({"driver": "radv"}, True),
+        ({"vendor": 0x1002}, True),
+        ({"vendor": 0x10DE}, False),
+        ({"vendor": 0x1002, "engine": "other"}, False),
+        ({"vendor": 0x1002, "engine": "*"}, True),
+        ({"device": "RADV"}, False),
+    ],
+)
+def test_conditions(match: dict[str, Any], holds: bool) -> None:
+    """A rule matches if all its conditions do."""
+    document = {"rules": [{"match": match, "set": {"mode": "off"}}]}
+    assert (settings_for(document, program(), facts())["mode"] == "off") is holds
+
+
+# ---- The compiled copy ---------------------------------------------------------------------------
+
+
+TEXT = "share: all\nsettings: {mode: off, record_state: false}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
+DOCUMENT: dict[str, Any] = {
+    "share": "all",
+    "settings": {"mode": "off", "record_state": False},
+    "rules": [{"match": {"vendor": 1}, "set": {}}],
+}
+
+
+def load(policy_file: Path, root: str | None, system: Path | None = None) -> dict[str, Any]:
+    """Returns the document in force. Raises what keeps a file from being used."""
+    document, problems = compiled.load(str(system) if system else None, str(policy_file), root)
+    for problem in problems:
+        raise problem.error
+    return document
+
+
+@pytest.fixture
+def policy_file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+def copies(root: str) -> list[Path]:
+    return sorted(Path(root, "policy").iterdir())
+
+
+def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy holds what YAML said, including types and empty mappings."""
+    assert load(policy_file, root) == DOCUMENT
+    monkeypatch.setattr(config, "Source", None)
+    assert load(policy_file, root) == DOCUMENT
+
+
+def test_changed_file(policy_file: Path, root: str) -> None:
+    """A changed file is compiled again. The old copy is still used for the old text."""
+    load(policy_file, root)
+    policy_file.write_text("share: program\n")
+    assert load(policy_file, root) == {"share": "program"}
+    assert len(copies(root)) == 2
+    policy_file.write_text(TEXT)
+    assert load(policy_file, root) == DOCUMENT
+    assert len(copies(root)) == 2
+
+
+#: XXH3-128 of the presets, in the order of their names. If only a comment changed, SCHEMA_VERSION stays.
+PRESETS = (16, "fcbc4626713c4394f799ba49be692211")
+
+
+def test_presets_are_part_of_the_version() -> None:
+    """A copy includes its preset's content but is named by the policy file's bytes alone. If a preset changes, raise
+    SCHEMA_VERSION by one and put what this test finds into PRESETS."""
+    text = "".join(config.read_preset(name) for name in sorted(config.preset_names()))
+    assert (compiled.SCHEMA_VERSION, xxhash.xxh3_128_hexdigest(text.encode())) == PRESETS
+
+
+def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
+    """A copy with any byte changed, cut anywhere, or empty is ignored, and the file is parsed again."""
+    load(policy_file, root)
+    (copy,) = copies(root)
+    whole = copy.read_bytes()
+    damaged = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    damaged += [whole[:at] for at in range(len(whole))]
+    for data in damaged:
+        copy.write_bytes(data)
+        assert compiled.read_copy(str(copy)) is None
+    assert load(policy_file, root) == DOCUMENT
+    assert copy.read_bytes() == whole
+
+
+def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:
+    """A lone surrogate in a pattern prevents the copy, but the policy file is accepted."""
+    policy_file.write_text('rules:\n- {match: {engine: "\\ud800"}, set: {}}\n')
+    assert load(policy_file, root)["rules"][0]["match"] == {"engine": "\ud800"}
+
+
+def test_bad_file(policy_file: Path, root: str) -> None:
+    """A file that cannot be used raises the error that names it, every time, and leaves no copy."""
+    for content in (b"share: some", b"\xff", b"#" * (paths.MAX_POLICY_FILE_BYTES + 1)):
+        policy_file.write_bytes(content)
+        for _ in range(2):
+            with pytest.raises(config.PolicyFileError, match=str(policy_file)):
+                load(policy_file, root)
+    assert not os.path.exists(root)
+    with pytest.raises(OSError):
+        load(Path(f"{policy_file}.none"), root)
+
+
+# ---- The settings text ---------------------------------------------------------------------------
+
+
+ANY_TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
+#: Characters with a meaning in the format are tried more often than chance would.
+MARKED = st.text(alphabet="%=.[\n\r:#a0", max_size=6)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | ANY_TEXT | MARKED
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | MARKED, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(ANY_TEXT | MARKED, VALUES, max_size=4))
+@example({"[0": {"[1": "a.b=[%\r\n"}, "": {}, "l": [[], {}, [None]]})
+def test_round_trip(document: dict[str, Any]) -> None:
+    """Any nested mapping of text, numbers, booleans and null is read back equal, types included."""
+    text = flat.dumps(document)
+    assert "\r" not in text  # a reader in text mode takes it for a line end
+    again = flat.loads(text)
+    assert again == document
+    assert repr(again) == repr(document)
+
+
+def test_format() -> None:
+    """The text has one line for each leaf, so that people can read it."""
+    document: dict[str, Any] = {"a": {"b": 1, "c.d": "x\ny"}, "e": [True, None, 0.5, {}, []], "f": {"[": ""}}
+    assert flat.dumps(document) == (
+        "a.b=i:1\na.c%2Ed=s:x%0Ay\ne.[0=b:1\ne.[1=n:\ne.[2=f:0.5\ne.[3=d:\ne.[4=l:\nf.%5B=s:\n"
+    )

@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import py_compile
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import loads
-import others
 import pytest
 from others import become_another, pretend_to_be, without_private_group
-from unit.folders import IDENTITY, put_known
 
-from pylayer.common import compiled, file_kinds, files, paths, user_policy
-from pylayer.common.file_kinds import FileName
+from pylayer.common import files, paths, user_policy
 from pylayer.common.files import read_small
-from pylayer.store import crash_marker, decisions, format
+from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
-from pylayer.store.timeline import RunFile
 
 
 def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
@@ -96,34 +91,6 @@ def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pyt
     assert looked == []
 
 
-def make_folder(root: str) -> None:
-    folder = Folder(root, IDENTITY)
-    folder.prepare()
-    put_known(folder, 7, b"data")
-
-
-#: What makes files of a store. Any of them may be the first.
-MAKERS: list[Callable[[str], object]] = [
-    make_folder,
-    lambda root: RunFile(root, "run", IDENTITY).note({"a": 1}),
-    lambda root: decisions.keep(root, bytes(16), b"decision"),
-    lambda root: compiled.write_copy(compiled.copy_path(root, None, b"text"), {"share": "all"}),
-]
-
-
-@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077, 0o777])
-@pytest.mark.parametrize("first", range(len(MAKERS)))
-def test_modes_of_what_is_made(root: str, mask: int, first: int) -> None:
-    """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
-    with others.umask(mask):
-        for make in (*MAKERS[first:], *MAKERS[:first]):
-            make(root)
-    made = [Path(root), *Path(root).rglob("*")]
-    assert len([path for path in made if path.is_file()]) >= 5
-    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
-    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
-
-
 def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root with a user's HOME (sudo -E) creates no directory there, which the user could not use afterwards."""
     home = tmp_path / "home"
@@ -134,54 +101,23 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
     assert list(home.iterdir()) == []
 
 
-def test_marker_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The crash marker in the runtime directory is not read if another user created the directory, or a
-    link to one. A file that others could have written reports no death."""
-    runtime = tmp_path / "shm"
-    runtime.mkdir()
-    monkeypatch.setattr(paths, "getenv", lambda name, default: str(runtime) if name == "XDG_RUNTIME_DIR" else default)
-    live = runtime / "pylayer-live"
-    live.mkdir(mode=0o700)
-    path = str(live / f"{crash_marker._names_there(folder.path)}-{FileName(7, files.unique_name(), file_kinds.LIVE)}")
-    Path(path).write_bytes(bytes(crash_marker.BYTES))  # what no header says has no living writer
-    Path(path).chmod(0o600)
-    assert [death.path for death in crash_marker.deaths(folder)] == [path]
-    Path(path).chmod(0o666)
-    assert crash_marker.deaths(folder) == []
-    Path(path).chmod(0o600)
-    live.chmod(0o777)
-    assert crash_marker.deaths(folder) == []
-    live.chmod(0o700)
-    live.rename(tmp_path / "moved")
-    live.symlink_to(tmp_path / "moved")
-    assert crash_marker.deaths(folder) == []
-    assert [file.name for file in (tmp_path / "moved").iterdir()] == [Path(path).name]
-
-
 # ---- policy ------------------------------------------------------------------------------------------
 
 
 POLICY = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
 
 
-@pytest.mark.parametrize("mode", [0o664, 0o646])
-def test_policy_module_that_others_may_write(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that others could have written is not executed, even if only the user may write to its directory."""
+@pytest.mark.parametrize(("what", "mode"), [("file", 0o664), ("file", 0o646), ("directory", 0o777)])
+def test_policy_module_that_others_may_write(
+    tmp_path: Path, what: str, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that others could have written is not executed, nor one that they could have put into its directory."""
     without_private_group(monkeypatch)
     path = tmp_path / f"trust_mode_{mode:o}.py"
     path.write_text(f"raise SystemExit('it ran')\n{POLICY}")
-    path.chmod(mode)
+    (path if what == "file" else tmp_path).chmod(mode)
     with pytest.raises(paths.UntrustedDirectory):
         user_policy.load(f"{path.stem}:Mine", f"{tmp_path}/policy.yaml")
-
-
-def test_policy_directory_that_others_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy directory that others may write to is refused before its file is read."""
-    without_private_group(monkeypatch)
-    (tmp_path / "mine.py").write_text(f"raise SystemExit('it ran')\n{POLICY}")
-    tmp_path.chmod(0o777)
-    with pytest.raises(paths.UntrustedDirectory):
-        user_policy.load("mine:Mine", f"{tmp_path}/policy.yaml")
 
 
 def test_policy_is_source_code(tmp_path: Path) -> None:
@@ -206,3 +142,91 @@ def test_policy_class_that_cannot_be_used(tmp_path: Path, class_name: str) -> No
     with pytest.raises((AttributeError, TypeError, ValueError)):
         user_policy.load(f"trust_{class_name}:{class_name}", f"{tmp_path}/policy.yaml")
     assert sys.path == before
+
+
+# ---- Places --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment variables that are set, and no others."""
+    variables: dict[str, str] = {}
+    monkeypatch.setattr(paths, "getenv", variables.get)
+    return variables
+
+
+@pytest.mark.parametrize(
+    ("variables", "store", "policy"),
+    [
+        ({}, None, None),
+        ({"HOME": "/home/x"}, "/home/x/.cache/pylayer", "/home/x/.config/pylayer/policy.yaml"),
+        ({"HOME": "relative"}, None, None),
+        ({"HOME": ""}, None, None),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "XDG_CONFIG_HOME": "/k"},
+            "/c/pylayer",
+            "/k/pylayer/policy.yaml",
+        ),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "c", "XDG_CONFIG_HOME": "./k"},
+            "/home/x/.cache/pylayer",
+            "/home/x/.config/pylayer/policy.yaml",
+        ),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/pylayer", None),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "PYLAYER_STORE": "/s", "PYLAYER_CONFIG": "/p.yaml"},
+            "/s",
+            "/p.yaml",
+        ),
+        (
+            {"HOME": "/home/x", "PYLAYER_STORE": "", "PYLAYER_CONFIG": ""},
+            "/home/x/.cache/pylayer",
+            "/home/x/.config/pylayer/policy.yaml",
+        ),
+    ],
+)
+def test_places(environment: dict[str, str], variables: dict[str, str], store: str | None, policy: str | None) -> None:
+    """PYLAYER_* takes precedence over XDG, and XDG over the home directory. Empty and relative XDG and HOME values are
+    ignored."""
+    environment.update(variables)
+    assert paths.store_root() == store
+    assert paths.config_file() == policy
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "trusted"), [(54321, 54321, True), (54321, 100, False), (100, 54321, False), (0, 0, False)]
+)
+def test_private_group(user: int, group: int, trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user's private group may write to is trusted. A group is private if it has the number of the user and
+    the process runs with it. Root has none."""
+    pretend_to_be(monkeypatch, user)
+    for mode, expected in ((0o755, True), (0o775, trusted), (0o777, False)):
+        status = os.stat_result((mode, 0, 0, 1, user, 54321 if user else 0, 0, 0, 0, 0))
+        monkeypatch.setattr(paths.posix, "getegid", lambda: group)
+        monkeypatch.setattr(paths.posix, "fstat", lambda fd, found=status: found)
+        if expected:
+            paths.require_own("/tmp")
+        else:
+            with pytest.raises(paths.UntrustedDirectory):
+                paths.require_own("/tmp")
+
+
+def test_files_are_no_standard_streams(tmp_path: Path) -> None:
+    """In a program without standard streams no file to write to is open under the number of one, and all three are free
+    afterwards."""
+    journal = tmp_path / "a.journal"
+    journal.touch(mode=0o600)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.closerange(0, 3)
+            made, _ = files.create_temporary(str(tmp_path / "b"))
+            anywhere, _ = files.create_temporary(str(tmp_path / "c"), anywhere=True)
+            opened = paths.open_in_store(str(journal), os.O_WRONLY | os.O_APPEND)
+            appended = paths.open_made(str(journal), os.O_WRONLY)
+            free = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+            status = 0 if min(made, anywhere, opened, appended) > 2 and free == [0, 1, 2] else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
