@@ -118,24 +118,23 @@ def test_completion(user: User, shell: str) -> None:
 # ---- how it ends ---------------------------------------------------------------------------------------
 
 
-def test_ctrl_c(user: User) -> None:
-    """Ctrl-C at a question ends the command by SIGINT. Nothing is done."""
+@pytest.mark.parametrize(
+    ("answer", "ends", "says"),
+    [
+        (CTRL_C, -signal.SIGINT, ""),
+        ("\x04", 1, "pylayer: there was no answer, so nothing was done\n"),
+        ("n\n", 1, "pylayer: nothing was deleted\n"),
+    ],
+    ids=["Ctrl-C", "Ctrl-D", "no"],
+)
+def test_no_answer(user: User, answer: str, ends: int, says: str) -> None:
+    """What is no yes at a question does nothing: Ctrl-C ends the command by SIGINT, and for the rest one line says
+    so."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("rm", "--all", answer=CTRL_C)
-    assert status == -signal.SIGINT
-    assert "Remove" in text and "pylayer:" not in text
-    assert store.files() == before
-
-
-def test_end_of_input(user: User) -> None:
-    """Ctrl-D does not answer a question: nothing is done, and one line says so."""
-    store = filled(user.store)
-    before = store.files()
-    status, text = user.terminal("rm", "--all", answer="\x04")
-    assert status == 1
-    assert text.endswith("pylayer: there was no answer, so nothing was done\n")
-    assert store.files() == before
+    status, text = user.terminal("rm", "--all", answer=answer)
+    assert status == ends and "Remove" in text and store.files() == before
+    assert text.endswith(says) and (says != "" or "pylayer:" not in text)
 
 
 @pytest.mark.parametrize("module", ["enum", "click", "pylayer.cli.stats", "pylayer.report.rows"])

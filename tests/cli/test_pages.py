@@ -18,12 +18,10 @@ from importlib.metadata import files as installed_files
 from pathlib import Path
 from types import ModuleType
 
-import click
 import lints
 import pytest
 import radv
 from cli.marks import ON_RADV
-from cli.test_command import ALL
 from cli.user import User
 from world import BUILD, ROOT
 
@@ -187,25 +185,6 @@ def test_reference_is_what_the_commands_say() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def all_parameters() -> Iterator[tuple[str, str]]:
-    """Every command with each of its options."""
-    for words, found in ALL:
-        path = " ".join(("pylayer", *words))
-        yield path, ""
-        for parameter in found.params:
-            if isinstance(parameter, click.Option) and not parameter.hidden:
-                yield from ((path, name) for name in parameter.opts)
-
-
-def test_every_command_and_option_is_in_the_reference() -> None:
-    """The man page has a section for each command, with each of its options."""
-    page = (DOCS / "pylayer.1").read_text().replace("\\-", "-")
-    man = dict(re.findall(r'^\.SS "(pylayer[a-z -]*)"$(.*?)(?=^\.S[SH] |\Z)', page, re.M | re.S))
-    wanted = list(all_parameters())
-    assert {path for path, _ in wanted} == set(man)
-    lints.none(f"{path} {option}" for path, option in wanted if option not in man[path])
-
-
 @pytest.mark.foreign
 def test_man_page_is_clean() -> None:
     """groff reports nothing about the man page. It fits 80 columns, except for examples and URLs."""
@@ -233,16 +212,12 @@ def test_man_page_is_installed() -> None:
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """Yields every string in the sources, with its file. Docstrings and comments are left out."""
-    for path in sorted((ROOT / "pylayer").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value, str(path.relative_to(ROOT))
-    for path in sorted([*(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.json")]):
-        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.S)
-        for value in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text):
-            yield value, str(path.relative_to(ROOT))
+    """Yields every string in the sources that is a name of a variable, with its file."""
+    files = [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.json")]
+    for path in files:
+        for value in re.findall(r"""["']([A-Za-z_]+)["']""", path.read_text(encoding="utf-8")):
+            if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS:
+                yield value, str(path.relative_to(ROOT))
 
 
 def documented() -> set[str]:
@@ -253,7 +228,7 @@ def documented() -> set[str]:
 
 def test_every_variable_is_documented() -> None:
     """docs/policy-reference.md lists each variable that the sources name, and no others."""
-    found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
+    found = dict(literals())
     assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
     rows = documented()
     problems = [f"{file} reads {name}, which is not on the page" for name, file in found.items() if name not in rows]
@@ -291,22 +266,6 @@ def test_reference_is_not_stale(generator: ModuleType) -> None:
     assert found == generator.default_file(), "config/default.yaml is stale: run make docs"
 
 
-def test_every_key_has_a_row(generator: ModuleType) -> None:
-    """The tables have each key of a policy file, and each key of `settings` with its default, unit and values."""
-    found = dict(re.findall(r"^\| `([^`]+)` \| (.*)$", generator.reference(), re.M))
-    schema = config.schema()
-    keys = set(schema["properties"]) - {"settings"}
-    problems = [key for key in keys if not any(re.match(rf"{key}\b", name) for name in found)]
-    for key, definition in schema["definitions"]["settings"]["properties"].items():
-        text = found.get(key, "")
-        words = [f"`{generator.yaml_text(definition['default'])}`", definition.get("unit", "")]
-        words += [f"`{generator.yaml_text(value)}`: " for value in definition.get("enum", [])]
-        problems += [f"{key} lacks {word}" for word in words if word not in text]
-        if key.endswith(("_ms", "_mib")) and "unit" not in definition:
-            problems.append(f"{key} has no unit")
-    lints.none(problems)
-
-
 def test_examples_are_valid(generator: ModuleType) -> None:
     """Each YAML block of docs/policy.md, each key in its tables, and each example of the schema, is a policy file that
     pylayer accepts."""
@@ -323,28 +282,20 @@ def test_examples_are_valid(generator: ModuleType) -> None:
 
 # ---- The log -------------------------------------------------------------------------------------
 
-
-PAGE = ROOT / "docs" / "troubleshooting.md"
-LEVELS = ("error", "warn", "info", "debug")
+LOG_PAGE = ROOT / "docs" / "troubleshooting.md"
 #: Placeholder for text that is known only when the line is written.
 GAP = "…"
-#: Functions that write a line, or hand one on that is given to them; their own calls have no text to be found.
-PYTHON_CALLS = ("log", "_log", "say", "_say")
-C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|pylayer_shim\(\)->log|commands->log)\(")
-#: Parts of a call's arguments: strings, and anything else.
-C_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^"()]+')
-SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
-
-Line = tuple[str, str]
-
+#: A call of C with which a warning or an error is logged, and its text: literals, and macros between them.
+C_CALL = re.compile(
+    r"\b(log_line|write_one|log_text|log_exception|log)\([^;\"]*?PYLAYER_LOG_(?:ERROR|WARN)\b[^;\"]*?"
+    r'((?:"(?:[^"\\]|\\.)*"|\b[A-Z][A-Z_0-9]+\b|\s)+)'
+)
+SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]|" + GAP)
 #: Lines whose text stands in a table of the sources; the page has what the function returns instead.
-TELLS = f"{GAP}: {GAP}; pylayer ls shows more"
-SWITCHES_OFF = f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again"
-
-
-def _squeezed(text: str) -> str:
-    """Merges adjacent gaps into one."""
-    return re.sub(f"{GAP}+", GAP, text)
+OF_TABLES = {
+    f"{GAP}: {GAP}; pylayer ls shows more",
+    f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again",
+}
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
@@ -354,56 +305,18 @@ def _texts(node: ast.AST) -> Iterator[str]:
         yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
 
 
-def _levels(node: ast.expr | None, default: str) -> str:
-    names = re.findall(r"LOG_([A-Z]+)", ast.unparse(node)) if node is not None else []
-    return ", ".join(sorted({name.lower() for name in names}, key=LEVELS.index)) or default
-
-
-def python_lines() -> Iterator[Line]:
+def warnings() -> Iterator[str]:
+    """Yields the text of each warning and error of the sources."""
     for path in (ROOT / "pylayer").rglob("*.py"):
-        if "cli" in path.parts:
-            continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or not node.args:
-                continue
-            function = node.func
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name not in PYTHON_CALLS:
-                continue
-            level, text = (node.args[0], node.args[1]) if len(node.args) > 1 else (None, node.args[0])
-            for found in _texts(text):
-                if found.strip(GAP):
-                    yield _levels(level, "info"), _squeezed(found)
-
-
-def _literal(argument: str) -> str:
-    """Joins adjacent string literals, with a gap for each macro between them."""
-    pieces = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z][A-Z_0-9]+)', argument)
-    return _squeezed(SPECIFIER.sub(GAP, "".join(GAP if macro else text for text, macro in pieces)))
-
-
-def _arguments(source: str, start: int) -> str:
-    """Returns the arguments of the call whose parenthesis ends before ``start``."""
-    depth, end = 1, start
-    for piece in C_PIECE.finditer(source, start):
-        depth += {"(": 1, ")": -1}.get(piece.group(), 0)
-        if depth == 0:
-            return source[start : piece.start()]
-        end = piece.end()
-    raise AssertionError(source[start:end])
-
-
-def c_lines() -> Iterator[Line]:
+            arguments = node.args if isinstance(node, ast.Call) and "cli" not in path.parts else []
+            if len(arguments) > 1 and re.search("LOG_(WARN|ERROR)", ast.unparse(arguments[0])):
+                yield from _texts(arguments[1])
     for path in (ROOT / "shim").rglob("*.c"):
-        source = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
-        for call in C_CALL.finditer(source):
-            function, arguments = call.group(1), _arguments(source, call.end())
-            level = re.search(r"PYLAYER_LOG_(ERROR|WARN|INFO|DEBUG)\b", arguments)
-            named = level.group(1).lower() if level else "info"
-            rest = arguments[level.end() :] if level else arguments
-            text = _literal(re.split(r'"\s*,', rest)[0] + '"' if '"' in rest else "")
-            if text.strip(GAP):
-                yield named, text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
+        for function, literals in C_CALL.findall(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)):
+            pieces = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z][A-Z_0-9]+)', literals)
+            text = "".join(GAP if macro else text for text, macro in pieces)
+            yield text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
 
 
 def of_tables() -> list[str]:
@@ -417,7 +330,7 @@ def of_tables() -> list[str]:
 
 def documented_lines() -> list[str]:
     """Returns the lines of the list: what is quoted before the first colon that no quotation has."""
-    section = PAGE.read_text().partition("\n## Warnings\n")[2]
+    section = LOG_PAGE.read_text().partition("\n## Warnings\n")[2]
     rows = re.findall(r"^- ((?:`[^`]+`,?\s+)*`[^`]+`): ", section, re.MULTILINE)
     return [text for row in rows for text in re.findall(r"`([^`]+)`", " ".join(row.split()))]
 
@@ -430,8 +343,8 @@ def is_of(template: str, line: str) -> bool:
 def test_every_warning_is_documented() -> None:
     """The page has each line of the levels warn and error, and none that the sources cannot print. It need not have the
     texts of tables, which say themselves what happened."""
-    lines = {text for level, text in {*python_lines(), *c_lines()} if level.split(", ")[0] in ("error", "warn")}
-    lines -= {TELLS, SWITCHES_OFF}
+    texts = {re.sub(f"{GAP}+", GAP, SPECIFIER.sub(GAP, text)) for text in warnings()}
+    lines = {text for text in texts if text.strip(GAP)} - OF_TABLES
     tables, known = of_tables(), documented_lines()
     assert len(known) == len(set(known)) >= 25
     missing = {line for line in lines if not any(is_of(line, text) or is_of(text, line) for text in known)}
@@ -447,7 +360,9 @@ def test_messages_of_commands() -> None:
         texts |= {text for node in ast.walk(ast.parse(path.read_text())) for text in _texts(node)}
     texts |= {text for path in (ROOT / "shim").rglob("*.c") for text in re.findall(r'"([^"]+)"', path.read_text())}
     pieces = sorted({piece for text in texts for piece in text.split(GAP) if len(piece) > 9}, key=len, reverse=True)
-    page = re.sub(r"^```.*?^```", "", PAGE.read_text().partition("\n## Warnings\n")[0], flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(
+        r"^```.*?^```", "", LOG_PAGE.read_text().partition("\n## Warnings\n")[0], flags=re.DOTALL | re.MULTILINE
+    )
     quoted = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", page)]
     commands = ("pylayer ", "sudo ", "DISABLE_PYLAYER=1 ")
     messages = [text for text in quoted if (GAP in text or text.count(" ") > 3) and not text.startswith(commands)]

@@ -3,10 +3,7 @@ compact at once."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +17,10 @@ from disk import (
     split_journals,
 )
 from scripted_driver import ScriptedDriver
-from world import AWAKE, BUILD, World
+from world import AWAKE, World
 
 from pylayer.store import runs
 from pylayer.store.maintenance import EXIT_JOURNALS
-
-DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
 
 
 @pytest.fixture(scope="module")
@@ -119,34 +114,4 @@ def test_killed_while_compacting(journals: World, moment: str) -> None:
             break
     else:
         raise AssertionError("the process was never killed")
-    assert_whole(journals, before)
-
-
-@pytest.mark.parametrize("claim_is_lost", [False, True])
-@pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
-def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
-    """A process that ends while another one compacts does not compact. If the first one's claim was lost, both do the
-    same work. Nothing is lost either way."""
-    before = content_of(journals)
-    for _ in range(50):
-        environment = journals.environment_with(FailingDisk(journals, moment).environment)
-        with subprocess.Popen(DEMO, env=environment, stderr=subprocess.DEVNULL) as first:
-            _, status = os.waitpid(first.pid, os.WUNTRACED)
-            if not os.WIFSTOPPED(status):
-                first.returncode = os.waitstatus_to_exitcode(status)
-                continue
-            try:
-                assert loses_nothing(before, content_of(journals))
-                (claim,) = journals.store.glob("store/*/compacting.*")
-                if claim_is_lost:
-                    claim.unlink()
-                journals.demo("--count", 40)
-                assert journals.last()["compiled"] == 0
-                assert loses_nothing(before, content_of(journals))
-            finally:
-                os.kill(first.pid, signal.SIGCONT)
-            assert first.wait(60) == 0
-            break
-    else:
-        raise AssertionError("no process came to compact")
     assert_whole(journals, before)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disk import FailingDisk
 from poison import poison_records
 from world import Run, World
 
@@ -70,19 +69,6 @@ def test_many_short_runs_compaction_nothing(world: World) -> None:
         world.demo("--count", 8, **config)
         assert world.last()["hits"] == 8
     assert contents(world) == before
-
-
-@pytest.mark.parametrize("rules", ["change:EROFS", "change:EACCES"])
-def test_file_system_that_is_read_only(world: World, rules: str) -> None:
-    """On a read-only file system the program's pipelines are hits, and there is no warning."""
-    world.demo("--count", 12)
-    before = contents(world)
-    read_only(world)
-    for level in ("warn", "info"):
-        result = world.demo("--count", 12, PYLAYER_LOG=level, **FailingDisk(world, rules).environment)
-        assert result["created"] == 12 and warnings(result) == []
-        assert contents(world) == before
-    assert "12 stored records" in result.stderr
 
 
 def test_attestations_are_used_and_not_added_to(world: World) -> None:

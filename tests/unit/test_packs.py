@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,39 +46,35 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
 
 
+def join(joined: list[list[int]], cells: list[tuple[Record, bytes]]) -> bytes:
+    """What a driver does with cells, whose fingerprints it notes."""
+    joined.append([record.fingerprint for record, _ in cells])
+    return chunk.data_of([record for record, _ in cells], b"merged")
+
+
 @pytest.mark.parametrize("first", ["without a name", "in a chunk"])
 def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
     """A cell without a fingerprint is in no chunk, nor is one that is in a chunk already, though the program compiled
     it again. The cells after it are joined."""
     joined: list[list[int]] = []
-
-    def join(cells: list[tuple[Record, bytes]]) -> bytes:
-        joined.append([record.fingerprint for record, _ in cells])
-        return chunk.data_of([record for record, _ in cells], b"merged")
-
     if first == "in a chunk":
         put(folder, 7, range(4))
-        run(compaction.Compaction(folder, 7, join=join))
+        run(compaction.Compaction(folder, 7, join=partial(join, joined)))
         assert [joined.pop()] == [[1, 2, 3, 4]]
     put(folder, 7, [-1 if first == "without a name" else 0])  # of which the fingerprint is 0 or 1
     put(folder, 7, range(10, 15))
-    run(compaction.Compaction(folder, 7, join=join))
+    run(compaction.Compaction(folder, 7, join=partial(join, joined)))
     assert joined == [[11, 12, 13, 14, 15]]
 
 
 def test_large_cells_are_joined(folder: Folder) -> None:
     """Large cells are joined with large ones, up to the bytes that a compaction may hold."""
     joined: list[list[int]] = []
-
-    def join(cells: list[tuple[Record, bytes]]) -> bytes:
-        joined.append([record.fingerprint for record, _ in cells])
-        return chunk.data_of([record for record, _ in cells], b"merged")
-
     writer = journal.Journal(folder, 7)
     for number, size in enumerate([4000] * 5 + [1 << 20] * 40, 1):
         writer.append(format.record_parts(format.CELL, bytes([number]) * size, fingerprint=number))
     writer.close()
-    run(compaction.Compaction(folder, 7, join=join))
+    run(compaction.Compaction(folder, 7, join=partial(join, joined)))
     assert joined == [list(range(1, 6)), list(range(6, 38)), list(range(38, 46))]
 
 

@@ -155,34 +155,22 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return variables
 
 
+X = {"HOME": "/home/x"}
+HOMES, XDG = ("/home/x/.cache/pylayer", "/home/x/.config/pylayer/policy.yaml"), ("/c/pylayer", "/k/pylayer/policy.yaml")
+
+
 @pytest.mark.parametrize(
     ("variables", "store", "policy"),
     [
         ({}, None, None),
-        ({"HOME": "/home/x"}, "/home/x/.cache/pylayer", "/home/x/.config/pylayer/policy.yaml"),
+        (X, *HOMES),
         ({"HOME": "relative"}, None, None),
         ({"HOME": ""}, None, None),
-        (
-            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "XDG_CONFIG_HOME": "/k"},
-            "/c/pylayer",
-            "/k/pylayer/policy.yaml",
-        ),
-        (
-            {"HOME": "/home/x", "XDG_CACHE_HOME": "c", "XDG_CONFIG_HOME": "./k"},
-            "/home/x/.cache/pylayer",
-            "/home/x/.config/pylayer/policy.yaml",
-        ),
-        ({"XDG_CACHE_HOME": "/c"}, "/c/pylayer", None),
-        (
-            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "PYLAYER_STORE": "/s", "PYLAYER_CONFIG": "/p.yaml"},
-            "/s",
-            "/p.yaml",
-        ),
-        (
-            {"HOME": "/home/x", "PYLAYER_STORE": "", "PYLAYER_CONFIG": ""},
-            "/home/x/.cache/pylayer",
-            "/home/x/.config/pylayer/policy.yaml",
-        ),
+        (X | {"XDG_CACHE_HOME": "/c", "XDG_CONFIG_HOME": "/k"}, *XDG),
+        (X | {"XDG_CACHE_HOME": "c", "XDG_CONFIG_HOME": "./k"}, *HOMES),
+        ({"XDG_CACHE_HOME": "/c"}, XDG[0], None),
+        (X | {"XDG_CACHE_HOME": "/c", "PYLAYER_STORE": "/s", "PYLAYER_CONFIG": "/p.yaml"}, "/s", "/p.yaml"),
+        (X | {"PYLAYER_STORE": "", "PYLAYER_CONFIG": ""}, *HOMES),
     ],
 )
 def test_places(environment: dict[str, str], variables: dict[str, str], store: str | None, policy: str | None) -> None:
