@@ -103,7 +103,7 @@ def test_ambiguous_identity(user: User) -> None:
 
 def test_asks(user: User, store: Store) -> None:
     """On a terminal the command asks, and a yes lets it continue."""
-    status, text = user.terminal("rm", "--pipelines", "--all", answer="y\n")
+    status, _ = user.terminal("rm", "--pipelines", "--all", answer="y\n")
     assert status == 0 and not store.path.exists()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored, waits
-from world import BUILD, World
+from world import BUILD, PACKAGE, World
 
 from pylayer import LAYER_NAME
 from pylayer.common import file_kinds
@@ -525,3 +525,22 @@ def test_unknown_cache_data(world: World, tmp_path: Path) -> None:
             history.unlink()
 
     assert not waits(world, inside, forget)
+
+
+# ---- Built with a sanitizer ----------------------------------------------------------------------
+
+
+OPTIONS = {"leak": "LSAN_OPTIONS", "thread": "TSAN_OPTIONS"}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_sanitized_program(real: World, kind: str) -> None:
+    """With the suppressions that the package has, a sanitizer reports nothing, in a run that compiles and in one that
+    finds its pipelines."""
+    program = HOST.with_name(f"host_{kind}")
+    suppressions = PACKAGE / "data" / "config" / f"{kind}.supp"
+    steps = ("instance", "device", "pipelines", "3", *END)
+    for hits in (0, 3):
+        done = real.run([str(program), *steps], **{OPTIONS[kind]: f"suppressions={suppressions}"})
+        assert "SUMMARY" not in done.stderr
+        assert real.last()["hits"] == hits
