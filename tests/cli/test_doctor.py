@@ -1,4 +1,5 @@
-"""``pylayer doctor``: finds and names each thing that can be wrong, and says what to do about it."""
+"""``pylayer doctor``: finds and names each thing that can be wrong, and says what to do about it; containers, and what
+it says of one program."""
 
 from __future__ import annotations
 

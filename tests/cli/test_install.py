@@ -1,4 +1,4 @@
-"""``pylayer install`` and ``pylayer uninstall``."""
+"""``pylayer install`` and ``pylayer uninstall``, and packages for distributions."""
 
 from __future__ import annotations
 

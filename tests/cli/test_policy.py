@@ -1,4 +1,4 @@
-"""``pylayer policy``: checks and explains a policy file."""
+"""``pylayer policy`` and ``pylayer off``: a policy file is checked, explained and changed, and so is the system's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pylayer stats``: the numbers, and how they are shown."""
+"""``pylayer stats`` and ``pylayer report``: the numbers, how they are shown, and what is told of single runs."""
 
 from __future__ import annotations
 
@@ -102,17 +102,14 @@ def test_saved(user: User, runs: list[dict[str, Any]], saved: int | None) -> Non
 def test_saved_is_less_what_was_waited(user: User) -> None:
     """What the program waited because of the layer is subtracted. If that is more than hits saved, the estimate is
     negative, and a line says so."""
-    hits = {"hits": 10, "hit_ns": 1_000_000, "fetch_ns": 5_000_000}
-    write_run(user, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
-    (program,) = user.json("stats")["programs"]
-    assert (program["waited_ns"], program["saved_estimate_ns"]) == (5_000_000, 14_000_000)
-    assert "no time was saved" not in user.pylayer("stats", COLUMNS="200").stdout
-    write_run(
-        user, started=2.0, counters=hits | {"fetch_ns": 25_000_000}, loaded_records=10, mean_compile_ns=2_000_000.0
-    )
-    said = user.pylayer("stats", "--last", COLUMNS="200").stdout
-    assert "-6.0 ms" in said
-    assert "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms" in said
+    for number, waited in enumerate((5_000_000, 25_000_000)):
+        counters = {"hits": 10, "hit_ns": 1_000_000, "fetch_ns": waited}
+        write_run(user, started=number + 1.0, counters=counters, loaded_records=10, mean_compile_ns=2_000_000.0)
+        (program,) = user.json("stats", "--last")["programs"]
+        assert (program["waited_ns"], program["saved_estimate_ns"]) == (waited, 19_000_000 - waited)
+        said = user.pylayer("stats", "--last", COLUMNS="200").stdout
+        line = "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms"
+        assert (line in said) == ("-6.0 ms" in said) == (number == 1)
 
 
 def test_programs_and_identities_are_apart(user: User) -> None:

@@ -1,4 +1,4 @@
-"""``pylayer ls``, and what all commands of the store have in common."""
+"""``pylayer ls`` and ``ls --verify``, what all commands of the store have in common, and the system's store."""
 
 from __future__ import annotations
 

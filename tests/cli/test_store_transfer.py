@@ -1,4 +1,5 @@
-"""``pylayer export`` and ``pylayer import``: an import takes a whole verified file, or nothing."""
+"""``pylayer export`` and ``pylayer import``, of pipelines and of recordings: an import takes a whole verified file, or
+nothing."""
 
 from __future__ import annotations
 
@@ -448,15 +449,12 @@ def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: Us
 
 
 def test_it_has_the_name_that_drivers_know(exported: Path, elsewhere: User) -> None:
-    """An export says how the program's file is called: drivers have profiles for names."""
+    """An export says how the program's file is called: drivers have profiles for names. Only the user reads it: it has
+    the program's shaders in it."""
+    assert exported.stat().st_mode & 0o77 == 0
     assert elsewhere.pylayer("import", exported).returncode == 0
     (program,) = state.programs(str(elsewhere.store))
     assert state.read(str(elsewhere.store), program).executable == "pipelines"
-
-
-def test_only_the_user_reads_it(exported: Path) -> None:
-    """It has the program's shaders in it."""
-    assert exported.stat().st_mode & 0o77 == 0
 
 
 def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None:
@@ -542,12 +540,6 @@ def with_imported(user: User, elsewhere: User, before: int) -> User:
     return elsewhere
 
 
-@pytest.fixture
-def importer(user: User, elsewhere: User) -> User:
-    """A machine that ran the program once, and then imported all of its pipelines."""
-    return with_imported(user, elsewhere, 1)
-
-
 def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
     """Returns how many pipelines of the program rebuild wants and compiles, and how many are not recorded."""
     said = user.pylayer("rebuild", **environment).stdout
@@ -561,12 +553,15 @@ def recordings(user: User) -> str:
 
 
 @ON_RADV
-@pytest.mark.parametrize("runs", [[COUNT], [2, COUNT], [1, 1, 4, 4, 4, COUNT]], ids=str)
-def test_imported_pipelines_are_recorded(importer: User, runs: list[int]) -> None:
-    """What a program finds in the store and nobody recorded is recorded then, whichever run creates it. Until then
-    doctor and rebuild say how many there are."""
-    lacks = f"{COUNT - 1} of {COUNT} pipelines of pipelines are stored without a recording"
-    assert recordings(importer) == lacks
+@pytest.mark.parametrize(
+    ("before", "runs"), [(1, [COUNT]), (1, [2, COUNT]), (1, [1, 1, 4, 4, 4, COUNT]), (0, [2, COUNT])], ids=str
+)
+def test_imported_pipelines_are_recorded(user: User, elsewhere: User, before: int, runs: list[int]) -> None:
+    """What a program finds in the store and nobody recorded is recorded then, whichever run creates it, the first on a
+    machine too. Until then doctor and rebuild say how many there are."""
+    importer = with_imported(user, elsewhere, before)
+    if before:
+        assert recordings(importer) == f"{COUNT - 1} of {COUNT} pipelines of pipelines are stored without a recording"
     for count in runs:
         importer.demo(count)
     assert importer.json("stats", "--last")["programs"][0]["compiled"] == 0
@@ -575,18 +570,10 @@ def test_imported_pipelines_are_recorded(importer: User, runs: list[int]) -> Non
 
 
 @ON_RADV
-def test_imported_before_the_first_run(user: User, elsewhere: User) -> None:
-    """The first run on a machine that imported the pipelines records what it creates, and the next ones the rest."""
-    importer = with_imported(user, elsewhere, 0)
-    for count in (2, COUNT):
-        importer.demo(count)
-    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)
-
-
-@ON_RADV
-def test_recording_has_a_budget(importer: User) -> None:
+def test_recording_has_a_budget(user: User, elsewhere: User) -> None:
     """Runs that create none of the pipelines do not record for ever. rebuild says what is missing, and has the next
     runs record again."""
+    importer = with_imported(user, elsewhere, 1)
     for _ in range(state.MOST_RUNS):
         assert list((importer.store / "state").glob("*.unrecorded"))
         importer.demo(1)

@@ -1,5 +1,5 @@
 """``pylayer warm``: what a program stored under the layer is given to RADV's own disk cache, and the program finds it
-there without the layer."""
+there without the layer. ``pylayer prewarm`` stores what Fossilize replays."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, TOOL, cell, note, used
+from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, TOOL, cell
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
@@ -28,17 +28,6 @@ def names(directory: Path) -> list[str]:
 
 def exported(builder: Builder) -> list[Path]:
     return list(builder.exports.iterdir())
-
-
-def test_there_and_back(builder: Builder, machine: Machine) -> None:
-    """What several programs compiled reaches a machine: the same pipelines for the same programs."""
-    builder.store.journal(GAME, note(), used([1, 2]))
-    builder.export(1, 2, 3)
-    builder.export(3, 4, program=TOOL)
-    result = builder.publish()
-    assert (result.records, result.packs) == (5, 2)
-    machine.pull(builder.url)
-    assert machine.numbers() == [1, 2, 3] and machine.numbers(TOOL) == [3, 4]
 
 
 def test_duplicates(tmp_path: Path, builder: Builder) -> None:

@@ -1,4 +1,5 @@
-"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, and from a directory."""
+"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, from a directory, and from servers that
+fail, lie or are anybody's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The rules of ``pylayer.fleet.trust``: what is believed, and what is not."""
+"""The rules of ``pylayer.fleet.trust``: what is believed, and what is not. Commands of a fleet may be killed at any
+moment."""
 
 from __future__ import annotations
 

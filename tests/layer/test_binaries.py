@@ -1,5 +1,5 @@
-"""A driver whose VK_KHR_pipeline_binary fails, lies or is incomplete. The program sees what it sees without the layer.
-Afterwards the store is whole and the pipelines are hits."""
+"""The binaries mode, on RADV and on a driver whose VK_KHR_pipeline_binary fails, lies or is incomplete. The program
+sees what it sees without the layer. Afterwards the store is whole and the pipelines are hits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from scripted_driver import ScriptedDriver
 from world import Run, World, seen
 
 from pylayer.common import file_kinds
+
+pytestmark = pytest.mark.usefixtures("needs_binaries")
 
 ARGUMENTS: list[str | int] = ["--count", 8, "--api", "1.3"]
 
@@ -150,9 +152,6 @@ def test_stored_binaries_need_no_interpreter(scripted: ScriptedDriver, compacted
 
 
 # ---- The binaries mode ---------------------------------------------------------------------------
-
-
-pytestmark = pytest.mark.usefixtures("needs_binaries")
 
 
 MISSING = "create-binaries=missing?from-create-info"

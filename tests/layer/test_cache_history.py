@@ -1,8 +1,8 @@
-"""The layer never refuses a program's valid cache, whatever is missing from the history.
+"""The layer never refuses a program's valid cache, whatever is missing from the history, and reads and merges are as
+without the layer.
 
 Each program here has many caches, and loads what it or another of its processes saved. Without the layer no cache is
-emptied, so the layer may empty none.
-"""
+emptied, so the layer may empty none."""
 
 from __future__ import annotations
 

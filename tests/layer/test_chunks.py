@@ -1,5 +1,6 @@
 """Neighbouring cells become chunks: the driver merges them in the run that stored them, and a later run gives the
-driver a whole chunk at once. Whatever goes wrong with a chunk, its pipelines come back as cells."""
+driver a whole chunk at once. Whatever goes wrong with a chunk, its pipelines come back as cells. What short or
+killed runs leave is compacted."""
 
 from __future__ import annotations
 

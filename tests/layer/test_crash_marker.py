@@ -87,18 +87,6 @@ def reviewed(world: World) -> list[Block]:
 # ---- stored data that crashes ---------------------------------------------------------------------
 
 
-def test_poisoned_record_crashes_once(world: World) -> None:
-    """A record that crashes the driver ends one process. The next run compiles that pipeline, and the run after it
-    none."""
-    warm(world)
-    poison(world, 7)
-    dies(world)
-    assert "blocked" in again(world).stderr
-    assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
-    again(world)
-    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
-
-
 def test_suspects_are_not_exported(world: World) -> None:
     """An export leaves out blocked records, also before a start has reviewed the crash, and says so."""
     warm(world)
@@ -256,8 +244,8 @@ def test_deaths_in_a_probe(scripted: ScriptedDriver) -> None:
 
 
 def test_nobody_waits_for_the_dead(world: World) -> None:
-    """A crashed process that its parent has not waited for counts as dead: what it crashed on is blocked, and its
-    crash marker file is removed."""
+    """A record that crashes RADV ends one process. The next run compiles that pipeline, and the run after it none. A
+    crashed process that its parent has not waited for counts as dead, and its crash marker file is removed."""
     warm(world)
     poison(world, 7)
     dead = subprocess.Popen(
@@ -265,8 +253,11 @@ def test_nobody_waits_for_the_dead(world: World) -> None:
     )
     os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
     assert "blocked" in again(world).stderr
+    assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
     assert dead.wait() == -signal.SIGSEGV
     assert not world.live_files()
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
 @pytest.mark.parametrize("end", [(), ("--no-destroy", "--exit", "_exit")], ids=["return", "_exit"])

@@ -127,7 +127,9 @@ def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, mode: str, s
     assert scripted.counts["compiles"] == 0 and not scripted.warnings(result)
 
 
-@pytest.mark.parametrize("script", ["pipeline=crash?hit@4", "pipeline=crash?may-not-compile"])
+@pytest.mark.parametrize(
+    "script", ["pipeline=crash?hit@4", "pipeline=crash?may-not-compile", "create-cache=crash?data"]
+)
 @pytest.mark.parametrize("cache", [(), ("--cache", "object")], ids=["no cache", "its own cache"])
 def test_driver_that_crashes_on_everything(scripted: ScriptedDriver, script: str, cache: tuple[str, ...]) -> None:
     """If the driver crashes at every use of stored data, the layer is off for the program after three crashes."""
@@ -169,18 +171,6 @@ def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
     for compiled in (1, 0):
         result = scripted.demo("--count", 8, script="pipeline=hang?guilty", verify=True)
         assert (result["created"], scripted.counts["compiles"]) == (8, compiled)
-
-
-def test_all_stored_data_hangs_the_driver(scripted: ScriptedDriver) -> None:
-    """If the driver hangs over whatever is stored, each kill blocks what was read. After the third the layer is off
-    for the program, which compiles everything and goes on."""
-    hang = "create-cache=hang?data"
-    scripted.demo("--count", 8)
-    for _ in range(3):
-        kill_in_a_hang(scripted, hang)
-    result = scripted.demo("--count", 8, script=hang, verify=True)
-    assert (result["created"], scripted.counts["compiles"]) == (8, 8)
-    assert "the layer is off, because" in scripted.warnings(result)
 
 
 def test_a_merge_that_hangs(scripted: ScriptedDriver) -> None:

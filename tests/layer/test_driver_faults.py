@@ -1,5 +1,5 @@
-"""A driver whose VkPipelineCache fails, lies or returns too little. The program sees what it sees without the layer.
-Afterwards the store is whole and the pipelines are cache hits."""
+"""A driver whose VkPipelineCache fails, lies, is slow or returns too little, also as drivers in use do. The program
+sees what it sees without the layer. Afterwards the store is whole and the pipelines are cache hits."""
 
 from __future__ import annotations
 
@@ -235,9 +235,11 @@ FROM_CACHE = [
     "pipeline=error:out-of-host-memory?hit",
     "pipeline=error:unknown?hit@3",
     "pipeline=error:1000999999?hit@/2",
+    "pipeline=error:compile-required?hit@3",
     "pipeline=null?hit",
     "pipeline=null?hit@3",
     "pipeline=slow:5?hit",
+    *["pipeline=error:unknown?may-not-compile"] * 3,
 ]
 FROM_BINARIES = [
     "pipeline=error:out-of-host-memory?from-binaries",
@@ -264,6 +266,7 @@ def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, mode: str, prog
         scripted.verify()
     scripted.demo(*PROGRAMS[program])
     assert scripted.counts["compiles"] == 0
+    assert not list(scripted.world.store.glob("store/*/*.verdict"))
 
 
 @pytest.mark.parametrize(

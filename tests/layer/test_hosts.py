@@ -1,9 +1,9 @@
-"""Programs that end in unusual ways or use signals."""
+"""Programs that end in unusual ways, use signals, fork, change their environment, have a Python of their own, use
+Vulkan inside of dlopen, or are built with a sanitizer."""
 
 from __future__ import annotations
 
 import glob
-import os
 import shutil
 import tempfile
 import time
@@ -21,24 +21,84 @@ from pylayer.common import file_kinds
 QUICK = True
 
 
-def test_all_signals_blocked(world: World) -> None:
-    """The layer works in a program that blocks all signals."""
-    run_host(world, "block-signals", "instance", "device", "pipelines", 3, *END)
-    hits_again(world, 3)
+CHECK, ALL, NONE = "check-all-default", "handlers: 0, blocked: 0", "no-python-symbols"
+THREE = ("instance", "device", "pipelines", 3)
+AT_EXIT = "at exit: pipelines 0"
+Row = tuple[tuple[str | int, ...], str, int, int]
+#: Programs of steps, what they print and how often, and how many pipelines the next program finds. The layer works in
+#: each, says nothing, and stores all pipelines.
+GOES_ON: dict[str, Row] = {
+    "all signals are blocked": (("block-signals", *THREE, *END), "", 0, 3),
+    "the layer changes no handler and no mask": ((CHECK, *STORED, CHECK, *END, CHECK), ALL, 3, 3),
+    # Before kill() returns, on one of the program's threads.
+    **{
+        f"a handler of {name}": (
+            ("handle", name, *STORED, "send", name, "check-handler", name, *END, "send", name),
+            "handled 1",
+            2,
+            3,
+        )
+        for name in ("int", "chld", "alrm", "usr1", "term")
+    },
+    "a timer that interrupts every 200 us": (
+        ("timer", 200, "instance", "device", "pipelines", 200, *END, "stop-timer"),
+        "",
+        0,
+        200,
+    ),
+    "children end while pipelines compile": (
+        ("handle", "chld", "instance", "device", "children", 20, *END),
+        "",
+        0,
+        20,
+    ),
+    "other processes are started": ((*STORED, "vfork", "exit 3", "spawn", "exit 4", "children", 20, *END), "", 0, 23),
+    # As fast as without the layer, however they were created.
+    **{
+        f"children fork, {way}": (
+            (
+                *STORED,
+                *steps,
+                "generations",
+                20,
+                "vfork",
+                "exit 3",
+                "spawn",
+                "exit 4",
+                *(("join",) if steps else ()),
+                *END,
+            ),
+            "generations: in time",
+            1,
+            3,
+        )
+        for way, steps in (("parent", ()), ("fork", ("fork",)), ("raw-fork", ("raw-fork",)))
+    },
+    "handler of exit before the instance": (("use-at-exit", *STORED), AT_EXIT, 1, 3),
+    "handler of exit behind the device": ((*STORED, "use-at-exit"), AT_EXIT, 1, 3),
+    "destructor": (("use-in-destructor", *STORED), AT_EXIT, 1, 3),
+    "RTLD_DEFAULT has no symbols of Python": ((NONE, *STORED, NONE, *END, NONE), "symbols of Python: 0", 3, 3),
+}
 
 
-def test_no_handler_and_no_mask_is_changed(world: World) -> None:
-    """The layer changes neither the handler nor the mask of any signal."""
-    process = run_host(world, "check-all-default", *STORED, "check-all-default", *END, "check-all-default")
-    assert process.stdout.count("handlers: 0, blocked: 0") == 3
-
-
-@pytest.mark.parametrize("signal", ["int", "chld", "alrm", "usr1", "term"])
-def test_own_handlers(world: World, signal: str) -> None:
-    """A signal sent to the process is handled on one of the program's threads, before kill() returns."""
-    steps = ["handle", signal, *STORED, "send", signal, "check-handler", signal, *END, "send", signal]
+@pytest.mark.parametrize(("steps", "says", "times", "count"), GOES_ON.values(), ids=GOES_ON)
+def test_goes_on(world: World, steps: tuple[str | int, ...], says: str, times: int, count: int) -> None:
+    """Whatever the program does besides, its pipelines are stored."""
     process = run_host(world, *steps)
-    assert process.stdout.count("handled 1") == 2
+    assert lines(process) == [] and (not says or process.stdout.count(says) == times)
+    hits_again(world, count)
+
+
+#: How a program can end. After pthread_exit in main, it ends with its last thread.
+ENDS: list[list[str | int]] = [[*STORED, "end", way] for way in ("exit", "_exit", "quick_exit", "abort", "kill")]
+ENDS += [[*THREE[:at], "main-thread-ends", *THREE[at:], *end] for at in range(3) for end in ((), END)]
+
+
+@pytest.mark.parametrize("steps", ENDS, ids=lambda steps: " ".join(map(str, steps)))
+def test_endings(real: World, steps: list[str | int]) -> None:
+    """However a program ends, it ends as without the layer, and what it compiled is found in the next run."""
+    run_host(real, *steps)
+    hits_again(real, 3)
 
 
 LATE = """\
@@ -107,25 +167,6 @@ class Mine(Policy):
     assert stored(world) == [3]
 
 
-def test_timers(world: World) -> None:
-    """A timer that interrupts the program every 200 us does no harm: every pipeline is compiled."""
-    run_host(world, "timer", 200, "instance", "device", "pipelines", 200, *END, "stop-timer")
-    assert world.last()["compiled"] == 200
-
-
-def test_children_and_sigchld(world: World) -> None:
-    """Children may end while pipelines compile, with a handler of SIGCHLD. Every pipeline is stored."""
-    run_host(world, "handle", "chld", "instance", "device", "children", 20, *END)
-    hits_again(world, 20)
-
-
-@pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "kill"])
-def test_endings(real: World, ending: str) -> None:
-    """However a program ends, the pipelines in its journal are found in the next run."""
-    run_host(real, *STORED, "end", ending)
-    hits_again(real, 3)
-
-
 def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
@@ -147,17 +188,6 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
         LD_PRELOAD=preload,
     )
     assert process.returncode == 4, process.stderr
-
-
-@pytest.mark.parametrize("ending", [[], list(END)])
-@pytest.mark.parametrize("when", [0, 1, 2])
-def test_main_thread_ends(real: World, when: int, ending: list[str]) -> None:
-    """If the main thread calls pthread_exit, before or after it used the layer, the process ends with its last thread,
-    as without the layer, and what it compiled is stored."""
-    steps = ["instance", "device", "pipelines", "3", *ending]
-    steps.insert(when, "main-thread-ends")
-    assert run_host(real, *steps).returncode == 0
-    hits_again(real, 3)
 
 
 @pytest.mark.parametrize("when", [0, 2, 6], ids=["before the layer", "with a device", "with nothing left"])
@@ -193,22 +223,6 @@ def test_main_thread_ends_last(world: World) -> None:
     policy = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
     run_host(world, *STORED, *END, "main-thread-ends", **write_policy(world, policy))
     hits_again(world, 3)
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ["use-at-exit", *STORED],
-        [*STORED, "use-at-exit"],
-        ["use-in-destructor", *STORED],
-    ],
-    ids=["handler before the instance", "handler behind the device", "destructor"],
-)
-def test_vulkan_at_exit(quick: World, steps: list[str]) -> None:
-    """Handlers of exit() and destructors can create pipelines and destroy a device. What was stored before is whole."""
-    process = run_host(quick, *steps)
-    assert "at exit: pipelines 0" in process.stdout
-    hits_again(quick, 3)
 
 
 def test_loader_closed_and_opened(real: World) -> None:
@@ -262,14 +276,6 @@ def test_fork_without_exec(real: World, way: str, child: str) -> None:
     hits_again(real, 5)
 
 
-@pytest.mark.parametrize("way", [[], ["fork"], ["raw-fork"]], ids=["parent", "fork", "raw-fork"])
-def test_children_fork(world: World, way: list[str]) -> None:
-    """Children of children fork as fast as without the layer, however they were created."""
-    others = ["vfork", "exit 3", "spawn", "exit 4"]
-    process = run_host(world, *STORED, *way, "generations", 20, *others, *way and ["join"], *END)
-    assert "generations: in time" in process.stdout
-
-
 @pytest.mark.parametrize("way", ["fork", "raw-fork"])
 def test_fork_between_instances(world: World, way: str) -> None:
     """A program that forks while it has no instance goes on in both processes. The parent's layer works as before."""
@@ -286,12 +292,6 @@ def test_fork_before_the_first_instance(world: World) -> None:
     process = run_host(world, "fork-exit", *once, "join", *once, PYLAYER_LOG="info")
     assert FORKED not in process.stderr
     assert [(run["counters"]["compiled"], run["counters"]["hits"]) for run in world.runs()] == [(2, 0), (0, 2)]
-
-
-def test_other_processes_are_started(world: World) -> None:
-    """vfork, posix_spawn, and children reaped while pipelines compile work as without the layer."""
-    run_host(world, *STORED, "vfork", "exit 3", "spawn", "exit 4", "children", 20, *END)
-    hits_again(world, 23)
 
 
 @pytest.fixture
@@ -461,13 +461,6 @@ def test_python_of_the_programs(world: World, library: str, scope: str, when: st
     process = run_host(world, *steps, PYTHONHOME=home(library))
     assert "mine (3, " in process.stdout and "more 4" in process.stdout
     hits_again(world, 6)
-
-
-def test_no_symbols_of_python(world: World) -> None:
-    """The layer's Python is invisible to the program: RTLD_DEFAULT has none of its symbols."""
-    process = run_host(world, "no-python-symbols", *STORED, "no-python-symbols", *END, "no-python-symbols")
-    assert process.stdout.count("symbols of Python: 0") == 3
-    assert os.path.exists(world.store)
 
 
 # ---- Inside of dlopen ----------------------------------------------------------------------------

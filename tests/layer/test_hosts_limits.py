@@ -1,4 +1,4 @@
-"""Programs with resource limits, and programs in a sandbox."""
+"""Programs with resource limits, in a sandbox, and with other descriptors and directories than they began with."""
 
 from __future__ import annotations
 
@@ -25,12 +25,6 @@ def test_no_threads(real: World, way: str) -> None:
     process = run_host(real, way, "thread", *RUN, PYLAYER_LOG="info")
     assert "the policy thread cannot be created" in process.stderr
     assert not real.store.exists()
-
-
-def test_no_threads_later(world: World) -> None:
-    """If no further thread can be created, the policy thread itself waits for the disk, and everything is stored."""
-    run_host(world, "instance", "device", "no-more", "thread", "pipelines", 3, *END)
-    hits_again(world, 3)
 
 
 def runs_alone(world: World, kib: int) -> bool:
@@ -159,25 +153,36 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_descriptors_closed_and_used_again(quick: World, own: Path) -> None:
-    """A program closes every descriptor and gets the journal's number for its own file. That file stays whole and open,
-    and every pipeline is stored."""
-    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20]
-    process = run_host(
-        quick, *steps, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"
-    )
-    assert "own files: 0 wrong\n" in process.stdout
-    assert lines(process) == []
-    assert stored(quick) == [8]
-    hits_again(quick, 8)
+MANY = ("limit", "nofile", 256)
+#: The program closes every descriptor and opens files of its own under these numbers.
+TAKE = ("close-from", 3, "own-files", "own", "free-some", 20)
+#: Programs of steps, and how many pipelines are stored.
+CLOSING: dict[str, tuple[tuple[str | int, ...], int]] = {
+    "and used again": (
+        (*MANY, *STORED, *TAKE, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"),
+        8,
+    ),
+    "before the device": (
+        (*MANY, "instance", *TAKE, "device", "pipelines", 5, *END, "check-files"),
+        5,
+    ),
+    "with the journal": ((*MANY, *STORED, *TAKE[:4], "destroy-device", "check-files", "destroy-instance"), 3),
+    "one by one": ((*STORED, *("close-from", 3, "pipelines", 1, "sleep", 40) * 5, *END), 8),
+    "no thread can be created, so policy's own waits for the disk": (
+        ("instance", "device", "no-more", "thread", "pipelines", 3, *END),
+        3,
+    ),
+}
 
 
-def test_descriptors_closed_before_the_device(quick: World, own: Path) -> None:
-    """If a program closes every descriptor between vkCreateInstance and vkCreateDevice, every pipeline is stored."""
-    steps = ["limit", "nofile", 256, "instance", "close-from", 3, "own-files", own, "free-some", 20, "device"]
-    process = run_host(quick, *steps, "pipelines", 5, *END, "check-files")
-    assert "own files: 0 wrong\n" in process.stdout
-    hits_again(quick, 5)
+@pytest.mark.parametrize(("steps", "count"), CLOSING.values(), ids=CLOSING)
+def test_descriptors_are_closed(quick: World, steps: tuple[str | int, ...], count: int) -> None:
+    """A program that closes the layer's descriptors keeps its own files whole and open, also one that has the number of
+    the journal. Every pipeline is stored."""
+    process = run_host(quick, *steps)
+    assert process.stdout.count("own files: 0 wrong\n") == steps.count("check-files")
+    assert lines(process) == [] and sum(stored(quick)) == count
+    hits_again(quick, count)
 
 
 def test_libraries_are_mapped_before_the_program_goes_on(real: World) -> None:
@@ -189,24 +194,6 @@ def test_libraries_are_mapped_before_the_program_goes_on(real: World) -> None:
     looks = [word for library in libraries for word in ("mapped", library)]
     process = run_host(real, "instance", "device", *looks, *END, LD_AUDIT=str(BUILD / "tests" / "libslow_linker.so"))
     assert [f"{library} is mapped" in process.stderr for library in libraries] == [True] * len(libraries)
-
-
-def test_descriptors_closed_and_device_destroyed(real: World, own: Path) -> None:
-    """Closing the journal does not touch the program's file that has the journal's number by then."""
-    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "destroy-device", "check-files"]
-    process = run_host(real, *steps, "destroy-instance")
-    assert "own files: 0 wrong\n" in process.stdout
-    hits_again(real, 3)
-
-
-def test_descriptors_closed_one_by_one(quick: World) -> None:
-    """If a program closes all descriptors again and again, every pipeline is stored, each time in a new file."""
-    steps = list(STORED)
-    for _ in range(5):
-        steps += ["close-from", "3", "pipelines", "1", "sleep", "40"]
-    process = run_host(quick, *steps, *END)
-    assert lines(process) == []
-    hits_again(quick, 8)
 
 
 def test_all_descriptors_used(real: World, own: Path) -> None:

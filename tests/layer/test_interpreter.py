@@ -1,4 +1,5 @@
-"""Whatever happens to the layer's Python, the program goes on, and one line says why the layer does nothing."""
+"""Whatever happens to the layer's Python, and whatever a policy class does, the program goes on, and one line says why
+the layer does nothing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Programs that load and save a cache of their own, and compile nothing. What they read from the driver under the layer
-passes without an interpreter. All other data is asked about."""
+passes without an interpreter. All other data is asked about, and data of another driver is refused."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Names of programs, and skip rules: those in the layer's C give the same result as in Python, whatever the patterns,
-names and compiled copies are."""
+"""Names of programs, skip rules and trusted files: what the layer's C says of them is what Python says, whatever the
+patterns, names, compiled copies and files are."""
 
 from __future__ import annotations
 

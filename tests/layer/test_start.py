@@ -1,4 +1,5 @@
-"""Policy starts when a message needs it. A program that only finds stored pipelines gets no thread."""
+"""Policy starts when a message needs it. A program that only finds stored pipelines gets no thread, obeys the decision
+that an earlier run kept, and does so many calls and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""State: what a program asks for when it creates pipelines is in the store, each thing once. Warm runs pay nothing."""
+"""State: what a program asks for when it creates pipelines is in the store, each thing once, and can be rebuilt. Warm
+runs pay nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Threads that create pipelines and merge caches at the same time wait for each other only where Vulkan requires it."""
+"""Threads that create pipelines, of any kind, and merge caches at the same time wait for each other only where Vulkan
+requires it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The timeline of a run: what was compiled, when, by which thread, and with which outcome, for every mode."""
+"""The timeline of a run: what was compiled, when, by which thread, with which outcome and under which name, for every
+mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Stores and policy files that other users could have written. The program runs, none of them is used, and one line
-says why."""
+says why. A store that is only read gets nothing."""
 
 from __future__ import annotations
 

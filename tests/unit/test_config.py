@@ -1,4 +1,5 @@
-"""Policy files: the default one documents and equals the built-in defaults, and errors have a place and a reason."""
+"""Policy files: the default one documents and equals the built-in defaults, and errors have a place and a reason. The
+settings in force, their compiled copy, and what policy decides of a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs and compacting: no record is lost or stored twice, and no other process is disturbed."""
+"""Packs and compacting: no record is lost or stored twice, no other process is disturbed, and limits hold."""
 
 from __future__ import annotations
 

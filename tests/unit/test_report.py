@@ -1,4 +1,4 @@
-"""The contents of a report on recorded runs: which run is selected, numbers, comparisons."""
+"""The contents of a report on recorded runs: which run is selected, numbers, comparisons, the trace and the page."""
 
 from __future__ import annotations
 

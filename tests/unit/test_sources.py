@@ -1,4 +1,5 @@
-"""Which module may use which, taken from the imports of Python and the calls of C (docs/internals/architecture.md)."""
+"""What the sources may have: which module may use which (docs/internals/architecture.md), what is imported, names on
+both sides of the boundary, and the table of files."""
 
 from __future__ import annotations
 

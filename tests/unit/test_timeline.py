@@ -1,4 +1,5 @@
-"""A run's file: what is written is read back, within bounds, and no content of a file raises an exception."""
+"""A run's file and its frames: what is written is read back, within bounds, and no content of a file raises an
+exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trust in files is checked on the open descriptor that is then read, and only trusted files are read."""
+"""Trust in files is checked on the open descriptor that is then read, and only trusted files are read. Where files are,
+and whether their owner lives."""
 
 from __future__ import annotations
 
