@@ -85,7 +85,7 @@ GOES_ON: dict[str, Row] = {
 def test_goes_on(world: World, steps: tuple[str | int, ...], says: str, times: int, count: int) -> None:
     """Whatever the program does besides, its pipelines are stored."""
     process = run_host(world, *steps)
-    assert lines(process) == [] and (not says or process.stdout.count(says) == times)
+    assert not says or process.stdout.count(says) == times
     hits_again(world, count)
 
 
