@@ -46,12 +46,13 @@ OPTIONS = pytest.mark.parametrize("option", [[], ["--summary"]], ids=["", "summa
         (["no-such-program"], 127, "pylayer: no-such-program was not started: "),
         (["/no/such/program"], 127, "pylayer: /no/such/program was not started: "),
         (["./plain"], 126, "pylayer: ./plain was not started: "),
-        (["."], 126, "pylayer: . was not started: "),
+        (["./folder"], 126, "pylayer: ./folder was not started: "),
     ],
 )
 def test_how_it_ends(user: User, option: list[str], words: list[str], status: int, says: str) -> None:
     """The program's end is pylayer's. With --summary pylayer is still there, and says with 128 + n that signal n ended
     the program. One line says why a program was not started."""
+    (user.directory / "folder").mkdir()
     (user.directory / "plain").write_text("text\n")
     (user.directory / "script").write_text('echo "$1"; exit 5\n')
     (user.directory / "script").chmod(0o755)
