@@ -53,7 +53,7 @@ def test_each_error_is_a_line(user: User, file: Path) -> None:
     [
         ("a: [1\n", 2, 1, "not YAML"),
         ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' appears twice"),
-        ("settings:\n\tmode: off\n", 2, 1, "not YAML"),
+        ("settings:\n\tmode: off\n", 2, 1, "not YAML: while scanning for the next token, found character '\\t' that"),
         ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
         ("mode: off\n", 1, 1, "unknown key 'mode' in the file; it belongs in settings"),
         ("settings: {share: all}\n", 1, 12, "it is a top-level key"),

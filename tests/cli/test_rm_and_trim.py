@@ -398,28 +398,26 @@ def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> tuple[s
     return (done.stderr, *json.loads(f"[{done.stdout}]"))
 
 
-def test_full_disk(user: User, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packs", [0, 1])
+def test_full_disk(user: User, tmp_path: Path, packs: int) -> None:
     """On a disk without a free block trim deletes what is evicted as a whole, and then has the space to compact the
-    rest. What was used last stays."""
+    rest. What was used last stays. If there is nothing but one pack, and no space to write it without what is evicted,
+    it is deleted: the user asked for the space."""
     store = Store(user.store)
-    for run in range(1, 21):
-        aged(store, 20 * run, 20, 100 - run)
-    trimmed, verified, listed = on_a_full_disk(user, tmp_path, "600k", "200K")
-    assert "Not compacted" not in trimmed and "That is more than" not in trimmed
-    assert verified["fine"]
-    (program,) = listed["identities"][0]["programs"]
-    assert 100 < program["pipelines"] < 200 and program["files"] == 1
-
-
-def test_full_disk_with_one_pack(user: User, tmp_path: Path) -> None:
-    """If there is nothing but one pack, and no space to write it without what is evicted, it is deleted: the user asked
-    for the space."""
-    store = Store(user.store)
-    store.journal(GAME, *(cell(number, NOW - number) for number in range(300)))
-    store.pack()
-    trimmed, verified, listed = on_a_full_disk(user, tmp_path, "400k", "200K")
-    assert "Evicted: 300 records" in trimmed and "That is more than" not in trimmed
-    assert verified["fine"] and listed["identities"][0]["programs"] == []
+    if packs:
+        store.journal(GAME, *(cell(number, NOW - number) for number in range(300)))
+        store.pack()
+    else:
+        for run in range(1, 21):
+            aged(store, 20 * run, 20, 100 - run)
+    trimmed, verified, listed = on_a_full_disk(user, tmp_path, "400k" if packs else "600k", "200K")
+    assert "That is more than" not in trimmed and verified["fine"]
+    programs = listed["identities"][0]["programs"]
+    if packs:
+        assert "Evicted: 300 records" in trimmed and programs == []
+    else:
+        assert "Not compacted" not in trimmed
+        assert [(100 < one["pipelines"] < 200, one["files"]) for one in programs] == [(True, 1)]
 
 
 # ---- what is beside the pipelines ------------------------------------------------------------------

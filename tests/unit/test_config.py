@@ -70,12 +70,6 @@ def test_examples_in_the_default_file_are_valid() -> None:
         # errors of the YAML itself
         ("a: [1", 1, "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"),
         ("share: all\nx: 'a", 2, "not YAML: while scanning a quoted scalar, found unexpected end of stream"),
-        (
-            "\n\ta: 1",
-            2,
-            "not YAML: while scanning for the next token, found character '\\t' that cannot start any token",
-        ),
-        ("share: all\n\n\0", 3, "not YAML: special characters are not allowed"),
         ("share: 2001-99-99", 0, f"not YAML: {why_no_date(2001, 99, 99)}"),
         ("? [a]\n: 1", 1, "not YAML: while constructing a mapping, found unhashable key"),
         (
@@ -88,7 +82,6 @@ def test_examples_in_the_default_file_are_valid() -> None:
             1,
             "not YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
-        ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' appears twice"),
         ("settings:\n  mode: off\n  mode: off", 3, "not YAML: the key 'mode' appears twice"),
         # documents of another shape
         ("- a", 1, "the file is a list; allowed: a mapping"),
@@ -104,11 +97,6 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "settings:\n  mode: auto\n  mde: off",
             3,
             f"unknown key 'mde' in settings; did you mean mode? allowed: {SETTINGS_KEYS}",
-        ),
-        (
-            "rules:\n- match: {vendor: 1}\n  set:\n    nope: 1",
-            4,
-            f"unknown key 'nope' in rules.0.set; allowed: {SETTINGS_KEYS}",
         ),
         ("rules:\n- match: {gpu: x}\n  set: {}", 2, f"unknown key 'gpu' in rules.0.match; allowed: {CONDITIONS}"),
         ("rules:\n- match: {vendor: 1}\n  set: {}\n  why: x", 4, "unknown key 'why' in rules.0; allowed: match, set"),
@@ -126,12 +114,6 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "settings.mode is false; allowed: auto, cells, binaries, observe, off",
         ),
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
-        ("settings: {driver_cache: true}", 1, "settings.driver_cache is true; allowed: keep, replace"),
-        (
-            "settings: {application_caches: x}",
-            1,
-            "settings.application_caches is 'x'; allowed: attest, strict, check, report, pass",
-        ),
         ("settings: {record_state: yes}", 1, "settings.record_state is 'yes'; allowed: true or false"),
         ("state_mib: '64'", 1, "state_mib is '64'; allowed: a whole number"),
         ("state_mib: 1.5", 1, "state_mib is 1.5; allowed: a whole number"),
