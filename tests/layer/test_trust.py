@@ -139,7 +139,7 @@ def test_private_group(world: World) -> None:
 @pytest.mark.parametrize("mask", [0o000, 0o777])
 def test_modes_of_a_store(world: World, mask: int) -> None:
     """Whatever the program's umask is, directories have mode 0700 and files 0600."""
-    world.configure(application_caches="check")
+    world.configure(application_caches="report")
     with others.umask(mask):
         world.demo("--count", 4)
         world.demo("--count", 4, "--cache", "object", "--cache-save", "/dev/null")
