@@ -209,7 +209,7 @@ def test_merged(builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPa
     assert empty.pull(builder.url).packs == 3 and empty.numbers() == [0, 1, 2, 3, *range(100, 120)]
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 300), flip])
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 300)])
 def test_pack_that_the_storage_lost(builder: Builder, machine: Machine, harm: Callable[[Path], object]) -> None:
     """What the storage lost of published packs leaves the index, so machines do not ask for it. What builders export
     again is published again."""
@@ -222,6 +222,17 @@ def test_pack_that_the_storage_lost(builder: Builder, machine: Machine, harm: Ca
     builder.export()
     assert builder.publish().records == 2
     assert machine.pull(builder.url).problem == "" and machine.numbers() == [1, 2]
+
+
+def test_damaged_published_pack(builder: Builder, machine: Machine) -> None:
+    """A publisher does not build on a published pack that was changed: it leaves the index, and what was exported since
+    is published."""
+    builder.publish(1)
+    flip(builder.place / builder.index.packs[0].name)
+    result = builder.publish(2)
+    assert (result.lost, result.records) == (1, 2)
+    machine.pull(builder.url)
+    assert machine.numbers() == [1, 2]
 
 
 def test_pack_that_the_storage_denies(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
