@@ -217,7 +217,7 @@ coverage: setup $(VENV)/extra-test
 
 stress: setup $(VENV)/extra-test programs
 	$(BIN)/python tests/soak/run.py --kills 1000
-	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
+	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_trust_rules.py
 
 RECOVERY := $(addprefix programs-,driver recovery storage demo)
 corruption: setup $(VENV)/extra-test $(RECOVERY)

@@ -2,7 +2,7 @@
 
 A process is identified by its machine, boot, pid namespace, pid and start time. So neither a reused pid nor a process
 of another container or machine that shares the store is mistaken for the writer. There are no locks, because NFS and
-FUSE mounts may lack them. tests/unit/test_owner.py has one table of cases for both implementations.
+FUSE mounts may lack them. tests/unit/test_trust.py has one table of cases for both implementations.
 """
 
 from __future__ import annotations

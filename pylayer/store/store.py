@@ -1,8 +1,8 @@
 """The public interface of the store: what several commands and reports use of it.
 
 Each method imports the module that does the work, so that a command loads only what it needs. Work that only one or two
-commands do is not here. These commands import its module themselves (tests/unit/test_floors.py lists them). A program's
-process does not use this module: it loads and adds to one identity's ``Folder``.
+commands do is not here. These commands import its module themselves (tests/unit/test_sources.py lists them). A
+program's process does not use this module: it loads and adds to one identity's ``Folder``.
 """
 
 from __future__ import annotations

@@ -1,20 +1,32 @@
-"""``pylayer doctor``: finds and names each thing that can be wrong, and says what to do about it."""
+"""``pylayer doctor``: finds and names each thing that can be wrong, and says what to do about it; containers, and what
+it says of one program."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli.marks import ON_RADV
-from cli.user import User
+from cli.stores import NOW, Store, verdict
+from cli.test_stats import write_run
+from cli.user import DEMO, User
 from unit.things import run_python
 from world import PACKAGE
 
-from pylayer.cli import children
+from pylayer import LAYER_NAME
+from pylayer.cli import children, containers, installed, layer_files, run
+from pylayer.cli.checks import OK, WARNING
+from pylayer.cli.containers import container
+from pylayer.cli.layer_files import LIBRARY_NAME
+from pylayer.store.block_list import DAY, LAYER_OFF
 from pylayer.store.runs import read_all
 
 LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
@@ -48,7 +60,7 @@ def test_radv(user: User) -> None:
     """On RADV everything is fine: a program's second run finds its pipeline. Identity and mode are those of other
     programs."""
     checks, devices = doctor(user)
-    # In a container without a lasting store, doctor warns: tests/cli/test_containers.py.
+    # In a container without a lasting store, doctor warns: test_inside_a_container.
     assert {check["status"] for name, check in checks.items() if name != "container"} == {"ok"}
     (device,) = devices
     assert device["status"] == "ok" and device["driver"] == "radv"
@@ -269,3 +281,237 @@ os._exit(0)
 def test_threads_that_end() -> None:
     """A thread that ends while the probe looks for policy's is no failure."""
     run_python(LOOKS_FOR_POLICY)
+
+
+# ---- Containers ----------------------------------------------------------------------------------
+
+
+def named(user: User, name: str, **environment: str) -> list[dict[str, str]]:
+    """Returns doctor's checks of one name."""
+    answer = user.pylayer("doctor", "--json", **environment)
+    assert answer.returncode == 0, answer.stdout
+    return [check for check in user.json("doctor", **environment)["checks"] if check["name"] == name]
+
+
+def test_inside_a_container(user: User) -> None:
+    """In a container, doctor says which one it is and whether the store outlives it."""
+    (check,) = named(user, "container", container="lilypond")
+    place, kind = containers.file_system(str(user.store))
+    lost = place == "/" or kind in (*containers.OF_THE_CONTAINER, *containers.IN_MEMORY)
+    assert check["status"] == (WARNING if lost else OK)
+    assert str(user.store) in check["found"] if lost else "not in the container's own" in check["found"]
+
+
+@pytest.mark.parametrize(
+    ("place", "kind", "told"),
+    [
+        ("/", "overlay", "own file system"),
+        ("/", "ext4", "own file system"),
+        ("/store", "tmpfs", "memory"),
+        ("/store", "ext4", ""),
+    ],
+)
+def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: str, told: str) -> None:
+    """A store that is lost with the container is a warning. One on a volume is not."""
+    monkeypatch.setattr(containers, "container", lambda environment: "docker")
+    monkeypatch.setattr(containers, "file_system", lambda path: (place, kind))
+    (check,) = containers.check_containers("/store")
+    assert check.status == (WARNING if told else OK)
+    assert not told or (told in check.found and "PYLAYER_STORE" in check.advice)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "environment", "name"),
+    [
+        (".flatpak-info", "", {}, "flatpak"),
+        ("run/host/container-manager", "pressure-vessel\n", {}, "pressure-vessel"),
+        ("file", "", {"SNAP": "/snap/game/1"}, "snap"),
+        ("file", "", {}, ""),
+    ],
+)
+def test_which_container(tmp_path: Path, file: str, text: str, environment: dict[str, str], name: str) -> None:
+    """A process's root directory and environment tell which container it is in."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert containers.container(environment, str(tmp_path)) == name
+
+
+def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of containers, doctor has no line about them."""
+    monkeypatch.setattr(containers, "container", lambda environment: "")
+    assert containers.check_containers("/store") == []
+
+
+def test_file_system() -> None:
+    """The file system of a path is the mount that it is in, even if the path does not exist yet."""
+    assert containers.file_system("/proc/self/nothing") == ("/proc", "proc")
+    assert containers.file_system("/no/such/place") == containers.file_system("/")
+
+
+def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Steam's containers show /usr at another path. If a manifest of the loader's own directories leads to a package
+    there, pylayer run names no other one."""
+    package = Path("/usr/lib/pylayer")
+    manifest = installed.manifest_path(tmp_path / "share", installed.EXPLICIT)
+    manifest.parent.mkdir(parents=True)
+    layer = {"name": LAYER_NAME, "library_path": str(package / layer_files.LIBRARY_NAME)}
+    manifest.write_text(json.dumps({"layer": layer}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    for variable in ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    there = run._environment(str(tmp_path / "store"))[0]
+    assert "VK_ADD_LAYER_PATH" in there
+    monkeypatch.setattr(layer_files, "package_directory", lambda: package)
+    environment, is_on = run._environment(str(tmp_path / "store"))
+    assert is_on and environment["VK_INSTANCE_LAYERS"] == there["VK_INSTANCE_LAYERS"]
+    assert "VK_ADD_LAYER_PATH" not in environment and "VK_LAYER_PATH" not in environment
+
+
+# ---- One program ---------------------------------------------------------------------------------
+
+
+#: A name that no process of another test has.
+GAME = f"game-{os.getpid()}-{time.monotonic_ns()}"
+TOOL = f"tool-{GAME}"
+
+
+@pytest.fixture
+def game(user: User) -> Path:
+    """The demo program under the name ``GAME``."""
+    return Path(shutil.copy(DEMO, user.directory / GAME))
+
+
+def write_game(user: User, name: str = GAME, **values: str) -> None:
+    write_run(user, program=name, executable=name, **values)
+
+
+def limits(found: dict[str, Any]) -> dict[str, str]:
+    """Returns what limits the layer, by the name of the check."""
+    return {check["name"]: check["found"] for check in found["checks"] if check["status"] != "ok"}
+
+
+@contextmanager
+def running(user: User, *words: object, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts a command that has more work than any test lasts."""
+    started = user.process((), **environment) | {"args": list(map(str, words))}
+    with subprocess.Popen(**started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_running_under_the_layer(user: User, game: Path) -> None:
+    """A program that runs under the layer is on. The program's own environment tells where its store is, so that a
+    store that the shell does not know is found."""
+    other = user.directory / "other"
+    command = ["env", f"PYLAYER_STORE={other}", *user.process(("run", "--", game, "--count", 14336))["args"]]
+    with running(user, *command) as process:
+        while not any(other.glob("store/*/*.live")) or not user.json("stats", PYLAYER_STORE=str(other))["programs"]:
+            assert process.poll() is None
+            time.sleep(0.02)
+        found = user.json("doctor", GAME)
+        assert found["on"] and found["pid"] == process.pid and limits(found) == {}
+        assert f"is running (pid {process.pid}, since " in found["answer"]
+        (device,) = found["facts"]
+        assert device["name"] == "device" and ": mode cells" in device["text"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({}, "no variable enables it"),
+        ({"ENABLE_PYLAYER": "1", "DISABLE_PYLAYER": ""}, "DISABLE_PYLAYER is set"),
+        ({"VK_INSTANCE_LAYERS": LAYER_NAME, "VK_LOADER_LAYERS_DISABLE": "*py*"}, "VK_LOADER_LAYERS_DISABLE=*py*"),
+        # What a machine of continuous integration is in comes first.
+        ({"ENABLE_PYLAYER": "1", "SNAP": "/"}, "manifest" if container(os.environ) else "a container (snap)"),
+    ],
+)
+def test_running_without_the_layer(user: User, game: Path, environment: dict[str, str], says: str) -> None:
+    """A program that runs without the layer is off, and its own environment says why (test_obstacles.py has all
+    reasons)."""
+    with running(user, game, "--count", 14336, **environment) as process:
+        done = user.pylayer("doctor", GAME)
+        assert done.returncode == 1
+        first = done.stdout.splitlines()[0]
+        assert (
+            first.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing") and says in first
+        )
+
+
+def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
+    """A program in which the layer is loaded, and which records nothing, is off. The answer says so."""
+    user.policy_file.write_text("settings: {mode: 'off', application_caches: pass}\n")
+    command = user.process(("run", "--", game, "--count", 14336))["args"]
+    with running(user, *command) as process:
+        while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
+            assert process.poll() is None
+            time.sleep(0.02)
+        answer = user.json("doctor", GAME, status=1)["answer"]
+        assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing")
+        assert "the layer is loaded" in answer
+
+
+def test_last_run(user: User, game: Path) -> None:
+    """A program that is not running has the answer of its last run."""
+    user.pylayer("run", "--", game, "--count", 4)
+    done = user.pylayer("doctor", GAME)
+    first, device = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
+    assert "mode cells" in device and "4 compiled" in device
+
+
+def test_unknown_program(user: User) -> None:
+    """A program of which nothing is known is off."""
+    assert "no run of it under the layer is recorded" in user.json("doctor", TOOL, status=1)["answer"]
+
+
+def test_skip_rule(user: User) -> None:
+    """A skip rule of the policy file switches the layer off, whatever the last run was."""
+    write_game(user)
+    user.policy_file.write_text("skip: [{executable: game-*}]\n")
+    found = user.json("doctor", GAME, status=1)
+    assert (
+        found["answer"]
+        == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer off {GAME} --undo includes it."
+    )
+    assert [fact["name"] for fact in found["facts"]] == ["last run under the layer"]
+
+
+def test_off_after_deaths(user: User) -> None:
+    """A block that switches the layer off makes the answer off. One about another program does not."""
+    store = Store(user.store)
+    write_game(user, identity=store.identity.name)
+    write_game(user, TOOL, identity=store.identity.name)
+    store.file(".verdict", (GAME, ""), verdict(type=LAYER_OFF, subject=0, until_s=NOW + DAY))
+    found = user.json("doctor", GAME, status=1)
+    assert "the layer is off, because the program died repeatedly" in found["answer"]
+    assert set(limits(found)) == {"blocks"} and limits(user.json("doctor", TOOL)) == {}
+
+
+def test_limits(user: User) -> None:
+    """A broken policy file and a store that cannot be written are listed."""
+    write_game(user)
+    user.policy_file.write_text("settings: {mde: cells}\n")
+    found = limits(user.json("doctor", GAME))
+    assert set(found) == {"policy"} and "; the defaults are in force" in found["policy"]
+    text = user.pylayer("doctor", GAME).stdout
+    assert "warning  policy" in text and "  store" not in text
+    blocked = user.directory / "file"
+    blocked.write_text("")
+    found = limits(user.json("doctor", GAME, status=1, PYLAYER_STORE=str(blocked)))
+    assert set(found) == {"store", "policy"} and f"{blocked} cannot be written" in found["store"]
+
+
+def test_here(user: User) -> None:
+    """Without a name, the answer is for programs that are started from here. The exit status is that of the checks."""
+    assert "pylayer run -- APP runs one program under it" in user.json("doctor")["answer"]
+    assert "ENABLE_PYLAYER=yes" in user.json("doctor", ENABLE_PYLAYER="yes")["answer"]
+    user.pylayer("install", "--implicit")
+    write_game(user)
+    found = user.json("doctor", ENABLE_PYLAYER="1")
+    assert found["answer"] == "On: programs that are started from here run under the layer."
+    assert found["facts"] == [] and found["program"] is None
+    assert user.json("doctor", ENABLE_PYLAYER="1", DISABLE_PYLAYER="1")["on"] is False

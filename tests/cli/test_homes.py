@@ -95,16 +95,6 @@ def test_one_clear_line(user: User, place: Path, disk: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-LOOKS = ("doctor", "doctor pipelines", "ls", "rebuild", "report", "rm --all --yes", "stats", "trim", "warm")
-
-
-@pytest.mark.parametrize("words", LOOKS)
-def test_no_store_is_made(user: User, words: str) -> None:
-    """A command that finds no store, and has nothing to put into one, makes none."""
-    user.pylayer(*words.split())
-    assert not user.store.exists()
-
-
 NO_ENTRY = """
 import pwd, sys
 from pylayer.cli.main import main

@@ -7,12 +7,16 @@ is not compared, because the layer writes from a thread of its own.
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import files as installed_files
 from pathlib import Path
+from types import ModuleType
 
 import lints
 import pytest
@@ -20,6 +24,11 @@ import radv
 from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD, ROOT
+
+from pylayer.common import config, outcomes
+from pylayer.store import block_list
+from pylayer.store.block_list import TABLE, Block
+from pylayer.values import KIND_NAMES
 
 PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -145,3 +154,224 @@ def test_architecture_names_files() -> None:
             *(f"shim/layer/{name} is not on the page" for name in folders if f"    {name}/ " not in text),
         ]
     )
+
+
+# ---- The reference -------------------------------------------------------------------------------
+
+
+DOCS = ROOT / "docs"
+
+#: Variables that other libraries read and that pylayer documents nevertheless.
+OF_LIBRARIES = {
+    *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
+    "TMPDIR",  # tempfile
+    "container",  # a name like other words: below
+    *("VK_ADD_DRIVER_FILES", "VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
+}
+#: Strings in the sources that look like a variable but are not for users.
+NOT_FOR_USERS = {
+    "_PYLAYER_COMPLETE",  # click's, between a shell and its script
+}
+VARIABLE = re.compile(
+    r"_?PYLAYER_[A-Z_]+|(?:EN|DIS)ABLE_PYLAYER|XDG_[A-Z_]+|VK_[A-Z_]+_(?:LAYERS|PATH|FILES|FILENAMES|ENABLE|DISABLE|ALLOW|DEBUG)|"
+    r"VK_INSTANCE_LAYERS|HOME|TMPDIR|NO_COLOR|(?:CLICOLOR_)?FORCE(?:_COLOR)?|TERM|COLUMNS|SUDO_USER|SNAP|(?:STEAM|FLATPAK|PRESSURE_VESSEL)_[A-Z_]+"
+)
+
+
+def test_reference_is_what_the_commands_say() -> None:
+    """The man page and the generated parts of other pages are what `make docs` would write."""
+    check = [sys.executable, str(DOCS / "generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.foreign
+def test_man_page_is_clean() -> None:
+    """groff reports nothing about the man page. It fits 80 columns, except for examples and URLs."""
+    page = DOCS / "pylayer.1"
+    options = ["-t", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=78n", "-P-c", "-P-b", "-P-u", "-P-o"]
+    done = subprocess.run(["groff", *options, str(page)], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).splitlines()
+    assert len(lines) > 300
+    assert [line for line in lines if len(line) > 80 and not line.strip().startswith("pylayer ")] == []
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "FILES", "SEE ALSO"):
+        assert section in lines
+
+
+def test_man_page_is_installed() -> None:
+    """The man page is installed where the environment's `man` finds it."""
+    found = [file for file in installed_files("vk-pylayer") or () if file.name == "pylayer.1"]
+    assert len(found) == 1
+    path = Path(str(found[0].locate())).resolve()
+    assert path.parts[-4:-1] == ("share", "man", "man1")
+    assert path.is_relative_to(Path(sys.prefix).resolve())
+
+
+# ---- environment variables -----------------------------------------------------------------------------
+
+
+def literals() -> Iterator[tuple[str, str]]:
+    """Yields every string in the sources that is a name of a variable, with its file."""
+    files = [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.json")]
+    for path in files:
+        for value in re.findall(r"""["']([A-Za-z_]+)["']""", path.read_text(encoding="utf-8")):
+            if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS:
+                yield value, str(path.relative_to(ROOT))
+
+
+def documented() -> set[str]:
+    """Returns the variables that docs/policy-reference.md lists, each with what it means."""
+    section = (DOCS / "policy-reference.md").read_text().partition("\n## Variables\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^- `([^`]+)`: \S", section, re.M))
+
+
+def test_every_variable_is_documented() -> None:
+    """docs/policy-reference.md lists each variable that the sources name, and no others."""
+    found = dict(literals())
+    assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
+    rows = documented()
+    problems = [f"{file} reads {name}, which is not on the page" for name, file in found.items() if name not in rows]
+    problems += [f"{name} is on the page, and nothing reads it" for name in rows - set(found) - OF_LIBRARIES]
+    lints.none(problems)
+
+
+def test_every_getenv_is_seen() -> None:
+    """Sources read only variables whose names the scan above recognizes."""
+    reads = re.compile(r"""\b(?:getenv|secure_getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
+    sources = [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]")]
+    read = [(path.name, name) for path in sources for name in reads.findall(path.read_text(encoding="utf-8"))]
+    lints.none(
+        f"{file} reads {name}" for file, name in read if not VARIABLE.fullmatch(name) and name not in documented()
+    )
+
+
+# ---- The policy ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    """docs/policy_reference.py"""
+    spec = importlib.util.spec_from_file_location("policy_reference", ROOT / "docs" / "policy_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_reference_is_not_stale(generator: ModuleType) -> None:
+    """The page and config/default.yaml describe each key as the schema does; `make docs` writes them."""
+    assert generator.PAGE.read_text() == generator.page(), "docs/policy-reference.md is stale: run make docs"
+    found = generator.DEFAULT_FILE.read_text()
+    assert found == generator.default_file(), "config/default.yaml is stale: run make docs"
+
+
+def test_examples_are_valid(generator: ModuleType) -> None:
+    """Each YAML block of docs/policy.md, each key in its tables, and each example of the schema, is a policy file that
+    pylayer accepts."""
+    page = (ROOT / "docs" / "policy.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+    cells = [text for row in re.findall(r"^\|.*$", page, re.M) for text in re.findall(r"`(\w+: [^`]+)`", row)]
+    assert len(blocks) >= 2 and len(cells) >= 5
+    for block in [*blocks, *cells]:
+        config.parse(block, "docs/policy.md")
+    for key, definition in config.schema()["definitions"]["settings"]["properties"].items():
+        example = f"{key}: {generator.yaml_text(definition['examples'][0])}"
+        config.parse(f"settings:\n  {example}\n", example)
+
+
+# ---- The log -------------------------------------------------------------------------------------
+
+LOG_PAGE = ROOT / "docs" / "troubleshooting.md"
+#: Placeholder for text that is known only when the line is written.
+GAP = "…"
+#: A call of C with which a warning or an error is logged, and its text: literals, and macros between them.
+C_CALL = re.compile(
+    r"\b(log_line|write_one|log_text|log_exception|log)\([^;\"]*?PYLAYER_LOG_(?:ERROR|WARN)\b[^;\"]*?"
+    r'((?:"(?:[^"\\]|\\.)*"|\b[A-Z][A-Z_0-9]+\b|\s)+)'
+)
+SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]|" + GAP)
+#: Lines whose text stands in a table of the sources; the page has what the function returns instead.
+OF_TABLES = {
+    f"{GAP}: {GAP}; pylayer ls shows more",
+    f"{GAP}: {GAP}; pylayer rm --all --blocks switches it on again",
+}
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
+
+
+def warnings() -> Iterator[str]:
+    """Yields the text of each warning and error of the sources."""
+    for path in (ROOT / "pylayer").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            arguments = node.args if isinstance(node, ast.Call) and "cli" not in path.parts else []
+            if len(arguments) > 1 and re.search("LOG_(WARN|ERROR)", ast.unparse(arguments[0])):
+                yield from _texts(arguments[1])
+    for path in (ROOT / "shim").rglob("*.c"):
+        for function, literals in C_CALL.findall(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)):
+            pieces = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z][A-Z_0-9]+)', literals)
+            text = "".join(GAP if macro else text for text, macro in pieces)
+            yield text + (f": {GAP}" if function in ("log_text", "log_exception") else "")
+
+
+def of_tables() -> list[str]:
+    """Returns the texts of tables that lines contain, with a gap or an example for each number."""
+    found = [f"{GAP}: {name}{GAP}: {meaning}" for name, meaning in outcomes.STORE.items()]
+    for type, row in TABLE.items():
+        one = Block(type, KIND_NAMES.index("graphics"), row.runs, 0, 8, 0, 0, 0)
+        found += [block_list.sentence([one]), block_list.sentence([one], ended=True)]
+    return found
+
+
+def documented_lines() -> list[str]:
+    """Returns the lines of the list: what is quoted before the first colon that no quotation has."""
+    section = LOG_PAGE.read_text().partition("\n## Warnings\n")[2]
+    rows = re.findall(r"^- ((?:`[^`]+`,?\s+)*`[^`]+`): ", section, re.MULTILINE)
+    return [text for row in rows for text in re.findall(r"`([^`]+)`", " ".join(row.split()))]
+
+
+def is_of(template: str, line: str) -> bool:
+    """Returns whether the sources can print this line of the page, which may have an example for a gap."""
+    return re.fullmatch(".*".join(map(re.escape, template.split(GAP))), line) is not None
+
+
+def test_every_warning_is_documented() -> None:
+    """The page has each line of the levels warn and error, and none that the sources cannot print. It need not have the
+    texts of tables, which say themselves what happened."""
+    texts = {re.sub(f"{GAP}+", GAP, SPECIFIER.sub(GAP, text)) for text in warnings()}
+    lines = {text for text in texts if text.strip(GAP)} - OF_TABLES
+    tables, known = of_tables(), documented_lines()
+    assert len(known) == len(set(known)) >= 25
+    missing = {line for line in lines if not any(is_of(line, text) or is_of(text, line) for text in known)}
+    unknown = [text for text in known if not any(is_of(line, text) for line in [*lines, *tables])]
+    told = [f"not on the page: {line}" for line in missing]
+    lints.none([*told, *(f"not in the sources: {line}" for line in unknown)])
+
+
+def test_messages_of_commands() -> None:
+    """Messages that the page quotes outside of its list of warnings consist of texts of the sources."""
+    texts: set[str] = set()
+    for path in (ROOT / "pylayer").rglob("*.py"):
+        texts |= {text for node in ast.walk(ast.parse(path.read_text())) for text in _texts(node)}
+    texts |= {text for path in (ROOT / "shim").rglob("*.c") for text in re.findall(r'"([^"]+)"', path.read_text())}
+    pieces = sorted({piece for text in texts for piece in text.split(GAP) if len(piece) > 9}, key=len, reverse=True)
+    page = re.sub(
+        r"^```.*?^```", "", LOG_PAGE.read_text().partition("\n## Warnings\n")[0], flags=re.DOTALL | re.MULTILINE
+    )
+    quoted = [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", page)]
+    commands = ("pylayer ", "sudo ", "DISABLE_PYLAYER=1 ")
+    messages = [text for text in quoted if (GAP in text or text.count(" ") > 3) and not text.startswith(commands)]
+    assert len(messages) > 8
+    wrong = []
+    for message in messages:
+        left = message
+        for piece in pieces:
+            left = left.replace(piece, GAP)
+        # A link between two texts may stay, as "in" does.
+        wrong += [f"not in the sources: {message}: {left}"] * (len(re.findall(r"[A-Za-z]{2,}", left)) > 2)
+    lints.none(wrong)

@@ -1,5 +1,4 @@
-"""``pylayer rebuild``: what a program created on one driver is compiled for another, without the program. State is made
-by tests/recorded_state.py, which is also the program."""
+"""``pylayer rebuild``: what a program created on one driver is compiled for another, without the program."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,74 +16,42 @@ import recorded_state as recorded
 import xxhash
 from cli.marks import ON_RADV
 from cli.user import User
+from unit.things import flip
 from world import BUILD
 
 from pylayer.cli.replaying import Ended, Replayer
 from pylayer.common import file_kinds
 from pylayer.store import state
-from pylayer.store.reader import Reader, parts_of
+from pylayer.store.reader import parts_of
 from pylayer.store.store import Store
 
-PROGRAM = Path(recorded.__file__)
 COUNT = 12
-#: All that the program creates.
-ALL = COUNT + 2
-NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
 
-def play(user: User, *words: str, **environment: str) -> tuple[int, int]:
+def play(user: User, **environment: str) -> tuple[int, int]:
     """Runs the program. Returns how many pipelines were found and how many compiled."""
-    user.policy_file.write_text("settings: {record_state: false}\n")  # the tests' own state is all there is
-    done = user.pylayer("run", "--", sys.executable, PROGRAM, COUNT, *words, **environment)
-    assert done.returncode == 0, done.stderr
-    return counted(user, **environment)
-
-
-def counted(user: User, **environment: str) -> tuple[int, int]:
-    """Returns what the program's last run on the card of this environment found and compiled."""
-    card = "NAVI31" if "RADV_FORCE_FAMILY" in environment else "build-2" if environment else ""
-    found = [it for it in user.json("stats", "--last")["programs"] if card in it["device"] + it["driver_info"]]
+    user.demo(COUNT, **environment)
+    driver = "build-2" if environment else ""
+    found = [one for one in user.json("stats", "--last")["programs"] if driver in one["driver_info"]]
     return found[0]["hits"], found[0]["compiled"]
 
 
-def stored_in_order(user: User) -> tuple[int, list[int]]:
-    """Returns the program's number, and fingerprints in the order in which they were stored."""
-    (path,) = (path for suffix in ("journal", "closed") for path in user.store.glob(f"store/*/*.{suffix}"))
-    reader = Reader(str(path))
-    header, _ = reader.header()
-    assert header is not None
-    records = [record for part in reader.parts([]) for record in part.records]
-    return header.program, [record.fingerprint for record in records if record.is_pipeline]
-
-
-def record(
-    user: User,
-    pipelines: list[recorded.Object],
-    fingerprints: list[int],
-    program: int,
-    device_of: recorded.Object = recorded.DEVICE,
-) -> None:
-    """Writes what the layer records of pipelines. The first one was waited for least."""
-    objects: dict[bytes, bytes] = {}
-    instance, device = (recorded.digest_of(one, objects) for one in (recorded.INSTANCE, device_of))
-    journal = state.writer(str(user.store), program, "recorded")
-    for number, pipeline in enumerate(pipelines):
-        key = recorded.digest_of(pipeline, objects), device, instance
-        data = state.CREATED.pack(*key, fingerprints[number])
-        created = state.Created(data, (number + 1) * 1_000_000, int(time.time()))
-        for parts in (*map(state.object_parts, objects.values()), state.created_parts(created)):
-            journal.append(parts)
-        objects.clear()
-    journal.close()
+def only_program(user: User) -> state.State:
+    """Returns what is recorded of the only program."""
+    (program,) = state.programs(str(user.store))
+    return state.read(str(user.store), program)
 
 
 @pytest.fixture
-def player(user: User) -> User:
-    """A user with a program that ran once and whose pipelines were recorded."""
-    assert play(user) == (0, ALL)
-    program, fingerprints = stored_in_order(user)
-    record(user, recorded.pipelines(COUNT), fingerprints, program)
+def updater(user: User) -> User:
+    """A user with a program that ran once and whose pipelines were recorded. Then the driver changes."""
+    assert play(user) == (0, COUNT)
     return user
+
+
+def driver(*statements: str) -> dict[str, str]:
+    """Returns the variables of a new build of the driver, which does this."""
+    return {"PYLAYER_TEST_DRIVER": ";".join(("driver-version=2;uuid=7e58;driver-info=build-2", *statements))}
 
 
 def rebuilt(user: User, *arguments: object, status: int = 0, **environment: str) -> dict[str, Any]:
@@ -95,54 +61,35 @@ def rebuilt(user: User, *arguments: object, status: int = 0, **environment: str)
     return one
 
 
-@ON_RADV
-def test_another_card(player: User) -> None:
-    """Nothing is to do for the driver that has all. For another card everything is compiled, and the program's first
-    run there compiles nothing. A second rebuild has nothing to do."""
-    assert rebuilt(player)["wanted"] == 0
-    one = rebuilt(player, "--jobs", 2, **NEW_CARD)
-    assert (one["wanted"], one["rebuilt"], one["not_rebuilt"]) == (ALL, ALL, {})
-    assert play(player, **NEW_CARD) == (ALL, 0)
-    assert rebuilt(player, **NEW_CARD)["wanted"] == 0
-    assert not list(player.store.glob("scratch.*"))
+def numbers(one: dict[str, Any]) -> tuple[int, int]:
+    return one["wanted"], one["rebuilt"]
+
+
+def test_new_driver(updater: User) -> None:
+    """Nothing is to do for the driver that has all. For a new one everything is compiled, and the program's first run
+    there compiles nothing. A second rebuild has nothing to do."""
+    assert rebuilt(updater)["wanted"] == 0
+    assert numbers(rebuilt(updater, "--jobs", 2, **driver())) == (COUNT, COUNT)
+    assert play(updater, **driver()) == (COUNT, 0)
+    assert rebuilt(updater, **driver())["wanted"] == 0
+    assert not list(updater.store.glob("scratch.*"))
 
 
 @ON_RADV
-def test_same_bytes(player: User) -> None:
+def test_same_bytes(updater: User) -> None:
     """What is rebuilt for the driver that it was recorded on is what the program stored, byte for byte."""
 
     def digests() -> set[int]:
-        paths = [path for path in player.store.glob("store/*/*") if path.suffix in file_kinds.COMPACTED]
+        paths = [path for path in updater.store.glob("store/*/*") if path.suffix in file_kinds.COMPACTED]
         parts = (part for path in paths for part in parts_of(str(path), bytes.fromhex(path.parent.name), []))
         return {number for part in parts for record in part.records for _, number in record.cells}
 
     before = digests()
-    (identity,) = Store(str(player.store)).identities()
-    assert player.pylayer("rm", "--pipelines", "--identity", identity, "--yes").returncode == 0
+    (identity,) = Store(str(updater.store)).identities()
+    assert updater.pylayer("rm", "--pipelines", "--identity", identity, "--yes").returncode == 0
     assert digests() == set()
-    assert rebuilt(player)["rebuilt"] == ALL
+    assert rebuilt(updater)["rebuilt"] == COUNT
     assert digests() == before
-
-
-# ---- on the scripted driver --------------------------------------------------------------------------
-
-
-def driver(*statements: str) -> dict[str, str]:
-    """Returns the variables of a new build of the driver, which does this."""
-    return {"PYLAYER_TEST_DRIVER": ";".join(("driver-version=2;uuid=7e58;driver-info=build-2", *statements))}
-
-
-@pytest.fixture
-def updater(user: User) -> User:
-    """A user of the scripted driver with a program without graphics."""
-    assert play(user, "plain") == (0, COUNT)
-    program, fingerprints = stored_in_order(user)
-    record(user, recorded.pipelines(COUNT, True), fingerprints, program, recorded.PLAIN_DEVICE)
-    return user
-
-
-def numbers(one: dict[str, Any]) -> tuple[int, int]:
-    return one["wanted"], one["rebuilt"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +111,7 @@ def test_pipelines_that_harm(updater: User, action: str, why: str) -> None:
     one = rebuilt(updater, **bad)
     assert numbers(one) == (0, 0) and one["not_tried"] == {why: lost}
     assert why in updater.pylayer("rebuild", **bad).stdout
-    assert play(updater, "plain", **driver()) == (COUNT - lost, lost)
+    assert play(updater, **driver()) == (COUNT - lost, lost)
     assert updater.pylayer("rm", "--pipelines", "--identity", newest(updater), "--yes").returncode == 0
     assert numbers(rebuilt(updater, "--all", **driver())) == (COUNT, COUNT)
 
@@ -185,15 +132,13 @@ def test_device_that_cannot_be_created(updater: User) -> None:
 def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
     """An older driver refuses what is enabled in a structure that it does not fill in. It is left out then, and reasons
     say so."""
-    assert play(user, "plain") == (0, COUNT)
-    program, fingerprints = stored_in_order(user)
-    features = recorded.Tree("VkPhysicalDeviceRobustness2FeaturesEXT", sType=1000286000, nullDescriptor=1)
-    record(user, recorded.pipelines(COUNT, True), fingerprints, program, recorded.plain_device(pNext=features))
+    recipe = user.directory / "test.recipe"
+    recipe.write_text("device control vulkan14 modules\ncompute - : P0 shader=comp0\n")
+    assert user.pylayer("run", "--", BUILD / "tests" / "recipes", recipe).returncode == 0
     refuses = "create-device=error:feature-not-present?unanswered"
     one = rebuilt(user, status=1, **driver(refuses, "pipeline=crash?compile"))
-    assert one["not_rebuilt"] == {"the driver crashed (SIGSEGV) (without structure 1000286000)": COUNT}
-    assert numbers(rebuilt(user, "--all", **driver(refuses))) == (COUNT, COUNT)
-    assert play(user, "plain", **driver(refuses)) == (COUNT, 0)
+    assert one["not_rebuilt"] == {"the driver crashed (SIGSEGV) (without structure 55)": 1}
+    assert numbers(rebuilt(user, "--all", **driver(refuses))) == (1, 1)
 
 
 DECLINES = """\
@@ -238,7 +183,7 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch:
     one = rebuilt(updater, **driver())
     wanted, done = numbers(one)
     assert wanted == done and (0 < wanted < COUNT if number == signal.SIGINT else wanted == COUNT)
-    assert play(updater, "plain", **driver()) == (COUNT, 0)
+    assert play(updater, **driver()) == (COUNT, 0)
     assert updater.pylayer("trim").returncode == 0
     assert not list(updater.store.glob("scratch.*"))
 
@@ -292,8 +237,7 @@ def answering(words: str, place: Path, most_bytes: int = 1 << 30) -> Replayer:
 
 def create(replayer: Replayer, user: User) -> str:
     """Begins with the first recorded pipeline of the user's program, and creates it."""
-    (program,) = state.programs(str(user.store))
-    found = state.read(str(user.store), program)
+    found = only_program(user)
     created = next(iter(found.created.values()))
     replayer.begin(found, created.instance, created.device, 5)
     return replayer.create(found, created, 1)
@@ -320,9 +264,8 @@ def test_replayers_that_are_ended(updater: User, words: str, most: int, why: str
 
 def test_missing_and_circular_objects(updater: User) -> None:
     """Pipelines of which an object is missing, malformed, or made of itself are counted. The others are rebuilt."""
-    program, _ = stored_in_order(updater)
-    journal = state.writer(str(updater.store), program, "recorded")
-    found = state.read(str(updater.store), program)
+    found = only_program(updater)
+    journal = state.writer(str(updater.store), found.program, "pipelines")
     key = next(iter(found.created))
     inside = recorded.object_of(bytes(96), 11, handles=[(8, 17, bytes(16))])
     short = recorded.object_of(bytes(8), 11)
@@ -338,10 +281,17 @@ def test_missing_and_circular_objects(updater: User) -> None:
 
 def test_another_fingerprint(updater: User) -> None:
     """What the layer would not find in the program's run is no success."""
-    program, _ = stored_in_order(updater)
-    record(updater, [recorded.compute(COUNT)], [1], program, recorded.PLAIN_DEVICE)
+    found = only_program(updater)
+    objects = [found.data(digest) for digest in found.objects]
+    for path in found.paths:
+        Path(path).unlink()
+    journal = state.writer(str(updater.store), found.program, "pipelines")
+    for data in objects:
+        journal.append(state.object_parts(data))
+    for key in found.created:
+        journal.append(state.created_parts(state.Created(state.CREATED.pack(*key[:3], 1), 1, 1)))
     one = rebuilt(updater, status=1, **driver())
-    assert (one["rebuilt"], one["not_rebuilt"]) == (COUNT, {"its data was stored under another fingerprint": 1})
+    assert (one["rebuilt"], one["not_rebuilt"]) == (0, {"its data was stored under another fingerprint": COUNT})
 
 
 def test_hostile_objects() -> None:
@@ -354,17 +304,16 @@ def test_forgotten_and_cleared(updater: User) -> None:
     assert updater.pylayer("ls", "--verify").returncode == 0
     (path,) = updater.store.glob("state/*")
     assert updater.json("ls")["state_bytes"] == path.stat().st_size and path.stat().st_mode & 0o777 == 0o600
-    assert updater.pylayer("export", "all.pylayer", "--app", "*recorded*").returncode == 0
+    assert updater.pylayer("export", "all.pylayer", "--app", "pipelines").returncode == 0
     assert not re.search(b"OBJT|CRTD|VkShader", (updater.directory / "all.pylayer").read_bytes())
-    data = bytearray(path.read_bytes())
-    data[600] ^= 1
-    path.write_bytes(data)
+    flip(path, 600)
     assert updater.pylayer("ls", "--verify").returncode == 1
     assert updater.pylayer("trim").returncode == 0 and updater.pylayer("ls", "--verify").returncode == 0
-    (program,) = (partition["programs"][0]["program_id"] for partition in updater.json("ls")["identities"])
-    for words in (("rm", "*recorded*", "--recordings"), ("rm", "*recorded*"), ("rm", "--all")):
-        play(updater, "plain")
-        record(updater, recorded.pipelines(1, True), [1], int(program, 16))
-        (updater.store / "state" / f"{program}.unrecorded").touch()
+    program = only_program(updater).program
+    for words in (("rm", "pipelines", "--recordings"), ("rm", "pipelines"), ("rm", "--all")):
+        state.record_again(str(updater.store), program)
+        updater.demo(COUNT)
+        assert state.programs(str(updater.store))
+        (updater.store / "state" / f"{program:016x}.unrecorded").touch()
         assert updater.pylayer(*words, "--yes").returncode == 0
         assert list(updater.store.glob("state/*")) == []

@@ -31,23 +31,38 @@ def program_environment(user: User, *options: str, **environment: str) -> dict[s
 # ---- the end of the program ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", [[], ["--summary"]])
-def test_exit_status(user: User, option: list[str]) -> None:
-    """The program's exit status is pylayer's."""
-    assert user.pylayer("run", *option, "--", "sh", "-c", "exit 3").returncode == 3
+OPTIONS = pytest.mark.parametrize("option", [[], ["--summary"]], ids=["", "summary"])
 
 
-def test_signal(user: User) -> None:
-    """A program that a signal ends looks to its parent as if it had been started without pylayer."""
-    assert user.pylayer("run", "--", "sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
+@OPTIONS
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (["sh", "-c", "exit 3"], 3, ""),
+        (["sh", "-c", "kill -TERM $$"], -signal.SIGTERM, ""),
+        # Without '#!', it runs with sh, as it does from a shell and from env.
+        (["./script", "word"], 5, "word\n"),
+        # As env's.
+        (["no-such-program"], 127, "pylayer: no-such-program was not started: "),
+        (["/no/such/program"], 127, "pylayer: /no/such/program was not started: "),
+        (["./plain"], 126, "pylayer: ./plain was not started: "),
+        (["./folder"], 126, "pylayer: ./folder was not started: "),
+    ],
+)
+def test_how_it_ends(user: User, option: list[str], words: list[str], status: int, says: str) -> None:
+    """The program's end is pylayer's. With --summary pylayer is still there, and says with 128 + n that signal n ended
+    the program. One line says why a program was not started."""
+    (user.directory / "folder").mkdir()
+    (user.directory / "plain").write_text("text\n")
+    (user.directory / "script").write_text('echo "$1"; exit 5\n')
+    (user.directory / "script").chmod(0o755)
+    done = user.pylayer("run", *option, "--", *words)
+    assert done.returncode == (128 - status if status < 0 and option else status)
+    said = done.stderr if status > 125 else done.stdout
+    assert said.startswith(says) and said.count("\n") == (says != "")
 
 
-def test_signal_with_summary(user: User) -> None:
-    """With --summary pylayer is still there, and says with 128 + n that signal n ended the program."""
-    assert user.pylayer("run", "--summary", "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
-
-
-@pytest.mark.parametrize("option", [[], ["--summary"]])
+@OPTIONS
 def test_signals_reach_the_program(user: User, option: list[str]) -> None:
     """A signal sent to pylayer reaches the program, which decides what it means."""
     script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done"
@@ -61,7 +76,7 @@ def test_signals_reach_the_program(user: User, option: list[str]) -> None:
     assert process.returncode == 7
 
 
-@pytest.mark.parametrize("option", [[], ["--summary"]])
+@OPTIONS
 def test_signal_dispositions(user: User, option: list[str]) -> None:
     """The program ignores and blocks no signal that it would not ignore and block without pylayer."""
     command = ["grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"]
@@ -72,36 +87,6 @@ def test_signal_dispositions(user: User, option: list[str]) -> None:
 
     plain = subprocess.run(command, capture_output=True, text=True, check=True)
     assert signals(user.pylayer("run", *option, "--", *command).stdout) == signals(plain.stdout)
-
-
-@pytest.mark.parametrize("option", [[], ["--summary"]])
-@pytest.mark.parametrize("name", ["no-such-program", "/no/such/program"])
-def test_not_found(user: User, option: list[str], name: str) -> None:
-    """A program that is not there ends with env's status 127 and one line."""
-    done = user.pylayer("run", *option, "--", name)
-    assert done.returncode == 127
-    assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("option", [[], ["--summary"]])
-def test_not_executable(user: User, option: list[str]) -> None:
-    """A file that may not be executed, and a directory, end with env's status 126 and one line."""
-    plain = user.directory / "plain"
-    plain.write_text("text\n")
-    for name in (plain, user.directory):
-        done = user.pylayer("run", *option, "--", name)
-        assert done.returncode == 126
-        assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("option", [[], ["--summary"]])
-def test_script_without_interpreter_line(user: User, option: list[str]) -> None:
-    """A script without '#!' runs with sh, as it does from a shell and from env."""
-    script = user.directory / "script"
-    script.write_text('echo "$1"; exit 5\n')
-    script.chmod(0o755)
-    done = user.pylayer("run", *option, "--", script, "word")
-    assert (done.returncode, done.stdout) == (5, "word\n")
 
 
 @pytest.mark.parametrize("separator", [["--"], []])
@@ -245,13 +230,15 @@ def test_policy_is_parsed_once(user: User) -> None:
 
 
 def test_untrusted_policy(user: User) -> None:
-    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
+    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once. In one
+    like /tmp, where others cannot replace it, it is used."""
     directory = user.directory / "shared"
     directory.mkdir()
-    directory.chmod(0o777)
     (directory / "policy.yaml").write_text("share: all\n")
-    done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
-    assert done.returncode == 2 and "chmod go-w" in done.stderr
+    for mode, status in ((0o1777, 0), (0o777, 2)):
+        directory.chmod(mode)
+        done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
+        assert done.returncode == status and ("chmod go-w" in done.stderr) == (status == 2)
 
 
 # ---- --summary -------------------------------------------------------------------------------------

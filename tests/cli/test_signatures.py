@@ -129,13 +129,6 @@ def test_key_that_cannot_be_used(tmp_path: Path, farm: Farm, what: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_failed_export_leaves_nothing(tmp_path: Path, farm: Farm) -> None:
-    """A signed export of nothing makes no file."""
-    arguments = ("export", tmp_path / "x", "--app", "nobody", "--sign", farm.key)
-    assert farm.user.pylayer(*arguments).returncode == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_export_where_others_may_write(tmp_path: Path, farm: Farm) -> None:
     """An export goes anywhere that the user may write to, also where everybody may."""
     tmp_path.chmod(0o1777)

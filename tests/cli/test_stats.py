@@ -1,17 +1,25 @@
-"""``pylayer stats``: the numbers, and how they are shown."""
+"""``pylayer stats`` and ``pylayer report``: the numbers, how they are shown, and what is told of single runs."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import recorded_runs
 from cli.user import User
+from prometheus_client.parser import text_string_to_metric_families
+from recorded_runs import MONOTONIC, MS, cache, hits, pipeline
+from unit.things import flip
 
+from pylayer.cli import metrics
 from pylayer.common import owner
+from pylayer.store.frames import Present
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 IDENTITY = "0123456789abcdef0123456789abcdef"
@@ -94,17 +102,14 @@ def test_saved(user: User, runs: list[dict[str, Any]], saved: int | None) -> Non
 def test_saved_is_less_what_was_waited(user: User) -> None:
     """What the program waited because of the layer is subtracted. If that is more than hits saved, the estimate is
     negative, and a line says so."""
-    hits = {"hits": 10, "hit_ns": 1_000_000, "fetch_ns": 5_000_000}
-    write_run(user, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
-    (program,) = user.json("stats")["programs"]
-    assert (program["waited_ns"], program["saved_estimate_ns"]) == (5_000_000, 14_000_000)
-    assert "no time was saved" not in user.pylayer("stats", COLUMNS="200").stdout
-    write_run(
-        user, started=2.0, counters=hits | {"fetch_ns": 25_000_000}, loaded_records=10, mean_compile_ns=2_000_000.0
-    )
-    said = user.pylayer("stats", "--last", COLUMNS="200").stdout
-    assert "-6.0 ms" in said
-    assert "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms" in said
+    for number, waited in enumerate((5_000_000, 25_000_000)):
+        counters = {"hits": 10, "hit_ns": 1_000_000, "fetch_ns": waited}
+        write_run(user, started=number + 1.0, counters=counters, loaded_records=10, mean_compile_ns=2_000_000.0)
+        (program,) = user.json("stats", "--last")["programs"]
+        assert (program["waited_ns"], program["saved_estimate_ns"]) == (waited, 19_000_000 - waited)
+        said = user.pylayer("stats", "--last", COLUMNS="200").stdout
+        line = "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms"
+        assert (line in said) == ("-6.0 ms" in said) == (number == 1)
 
 
 def test_programs_and_identities_are_apart(user: User) -> None:
@@ -117,26 +122,6 @@ def test_programs_and_identities_are_apart(user: User) -> None:
     numbers = {(item["program"], item["identity"][0]): item["pipelines"] for item in found["programs"]}
     assert numbers == {("game", "0"): 9, ("game", "f"): 2, ("tool", "0"): 4}
     assert found["total"]["pipelines"] == 15 and found["total"]["runs"] == 4
-
-
-def test_empty_store(user: User) -> None:
-    """For an empty store, one line says how to start. The JSON is an empty list."""
-    done = user.pylayer("stats")
-    assert done.returncode == 0
-    assert done.stdout.count("\n") == 1 and "pylayer run -- APP" in done.stdout
-    assert user.json("stats")["programs"] == []
-
-
-def test_damaged_run_files(user: User) -> None:
-    """Run files that are damaged or not ours are skipped. The others count."""
-    write_run(user, counters={"pipelines": 3})
-    runs = user.store / "runs"
-    (runs / "1.run").write_bytes(os.urandom(200))
-    (runs / "2.run").write_text("counters=i:3\nrefused=s:x\nstarted=s:never\nidentity=s:../../etc\n")
-    (runs / "3.run").write_text("")
-    programs = user.json("stats")["programs"]
-    assert 3 in [item["pipelines"] for item in programs]
-    assert user.pylayer("stats").returncode == 0
 
 
 # ---- how it looks ----------------------------------------------------------------------------------
@@ -199,7 +184,306 @@ def test_names_give_a_terminal_no_orders(user: User) -> None:
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()
     (runs / "3.run").symlink_to("/dev/zero")
+    (runs / "4.run").write_text("counters=i:3\nrefused=s:x\nstarted=s:never\nidentity=s:../../etc\n")
+    (runs / "5.run").write_text("")
     for words in ("stats", "stats --runs"):
         done = user.pylayer(*words.split())
         assert done.returncode == 0 and "red" in done.stdout
         assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+
+
+# ---- --prometheus --------------------------------------------------------------------------------
+
+
+COMMON = ("store", "program", "device", "identity", "since")
+
+Found = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+def parsed(text: str, beside: tuple[str, ...] = COMMON) -> Found:
+    """Returns samples by name and by labels other than ``beside``. No two samples have the same labels."""
+    found: Found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation and family.type in ("gauge", "counter")
+        for sample in family.samples:
+            key = tuple(sorted((name, text) for name, text in sample.labels.items() if name not in beside))
+            assert key not in found.setdefault(sample.name, {})
+            found[sample.name][key] = sample.value
+    return found
+
+
+def test_real_program(user: User) -> None:
+    """Two runs: the first compiled every pipeline, the second found every one. The file is complete and readable by
+    everybody."""
+    user.demo(12)
+    user.demo(12)
+    file = user.directory / "pylayer.prom"
+    assert user.pylayer("stats", "--prometheus", file).stdout == ""
+    assert file.stat().st_mode & 0o777 == 0o644 and [path.name for path in user.directory.iterdir()] == [file.name]
+    assert file.read_text() == user.pylayer("stats", "--prometheus").stdout
+    found = parsed(file.read_text())
+    assert found["pylayer_runs_total"] == {(): 2} and found["pylayer_pipelines_total"] == {(): 24}
+    assert sum(found["pylayer_pipeline_hits_total"].values()) == 12
+    assert sum(found["pylayer_pipeline_compiles_total"].values()) == 12
+    assert found["pylayer_stored_records_total"] == found["pylayer_loaded_records_total"] == {(): 12}
+    ((info, one),) = found["pylayer_program_info"].items()
+    assert one == 1 and dict(info)["executable"] == "pipelines" and dict(info)["mode"] == "cells"
+    (size,) = found["pylayer_store_bytes"].values()
+    assert size == user.json("ls")["store_bytes"]
+    assert found["pylayer_store_limit_bytes"] == {(): 4096 << 20}
+
+
+def test_values(user: User) -> None:
+    """Counters are added up over runs by kind, outcome and reason. Units are seconds and bytes."""
+    kinds: dict[str, Any] = {"graphics, fast-linked": {"hits": 10, "compiled": 20, "compile_ns": 1_500_000_000}}
+    for _ in range(2):
+        write_run(
+            user,
+            counters={"pipelines": 30, "hits": 10, "hit_ns": 2_500_000_000, "events_dropped": 3},
+            kinds=kinds,
+            refused={"altered": 2},
+            cache_outcomes={"attested": 5},
+            damage={"truncated": 1},
+        )
+    found = parsed(user.pylayer("stats", "--prometheus").stdout)
+    kind = (("kind", "graphics, fast-linked"),)
+    assert found["pylayer_pipelines_total"] == {(): 60}
+    assert found["pylayer_pipeline_hit_seconds_total"] == {(): 5}
+    assert found["pylayer_pipeline_hits_total"] == {kind: 20}
+    assert found["pylayer_pipeline_compiles_total"] == {kind: 40}
+    assert found["pylayer_pipeline_compile_seconds_total"] == {kind: 3}
+    assert found["pylayer_queue_dropped_total"] == {(): 6}
+    assert found["pylayer_cache_data_total"] == {
+        (("outcome", "passed"), ("reason", "attested")): 10,
+        (("outcome", "refused"), ("reason", "altered")): 4,
+    }
+    assert found["pylayer_damaged_parts_total"] == {(("outcome", "truncated"),): 2}
+    assert found["pylayer_last_run_start_time_seconds"] == {(): 1}
+
+
+def test_evicted_runs(user: User) -> None:
+    """When the oldest run is evicted, a new series begins, so no counter of a series decreases."""
+    write_run(user, started=1000.0, counters={"pipelines": 100})
+    write_run(user, started=2000.0, counters={"pipelines": 10})
+    (before,) = parsed(user.pylayer("stats", "--prometheus").stdout, ())["pylayer_pipelines_total"].items()
+    min(user.store.glob("runs/*.run")).unlink()
+    (after,) = parsed(user.pylayer("stats", "--prometheus").stdout, ())["pylayer_pipelines_total"].items()
+    assert (before[1], after[1]) == (110, 10)
+    assert dict(before[0])["since"] == "1970-01-01T00:16:40Z" and dict(after[0])["since"] == "1970-01-01T00:33:20Z"
+    assert set(before[0]) ^ set(after[0]) == {("since", dict(of[0])["since"]) for of in (before, after)}
+
+
+@pytest.mark.parametrize("name", ['a "game"\\', "two\nlines", "x} 5\npylayer_evil 1", "\x00\x1b\u202e", "'", "ünï {}"])
+def test_hostile_names(user: User, name: str) -> None:
+    """A program's name is always a label, whatever it contains. Names that are displayed alike count as one program."""
+    write_run(user, program=name, executable=name, cache_outcomes={name: 1}, counters={"pipelines": 1})
+    write_run(user, program=name, executable="other", started=float("nan"), counters={"pipelines": 1})
+    text = user.pylayer("stats", "--prometheus").stdout
+    found = parsed(text)
+    assert set(found) <= {metric for metric, _, _ in metrics.METRICS}
+    assert found["pylayer_pipelines_total"] == {(): 2} and "\x1b" not in text
+
+
+def test_names() -> None:
+    """Names follow Prometheus' conventions: counters end in _total, gauges do not, and all have the same prefix."""
+    for name, kind, _ in metrics.METRICS:
+        assert name.startswith("pylayer_") and name.endswith("_total") == (kind == "counter")
+
+
+def test_empty_store(user: User) -> None:
+    """Without a store, the file lists the metrics and reports that nothing is stored."""
+    assert parsed(user.pylayer("stats", "--prometheus").stdout)["pylayer_store_bytes"] == {(): 0}
+
+
+def test_unwritable(user: User, tmp_path: Path) -> None:
+    """A directory that cannot be written to is reported in one line. The old file stays."""
+    done = user.pylayer("stats", "--prometheus", tmp_path / "nowhere" / "pylayer.prom")
+    assert done.returncode == 1 and done.stderr.endswith("was not written: No such file or directory\n")
+    assert not os.path.lexists(tmp_path / "nowhere")
+
+
+# ---- report --------------------------------------------------------------------------------------
+
+
+#: The module: the package has the command under this name.
+report = importlib.import_module("pylayer.cli.report")
+
+
+def slices(path: Path) -> list[dict[str, Any]]:
+    """Returns the pipelines of a trace."""
+    found = json.loads(path.read_text())["traceEvents"]
+    return [event for event in found if event["ph"] == "X" and event["cat"] == "pylayer,pipeline"]
+
+
+# ---- Real runs -------------------------------------------------------------------------------------
+
+
+def test_two_runs_of_a_program(user: User) -> None:
+    """The first run compiled each pipeline once, at its own time. The second compiled none."""
+    user.demo(20)
+    user.demo(20)
+    (first,) = user.json("report", "last~1")["runs"]
+    (second,) = user.json("report")["runs"]
+    assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
+    assert first["state"] == second["state"] == "ended"
+    assert sum(kind["compiled"] for kind in first["kinds"]) == 20
+    assert sum(kind["hits"] for kind in second["kinds"]) == 20
+    assert len(first["slowest"]) == 20 and len({own["fingerprint"] for own in first["slowest"]}) == 20
+    for own in first["slowest"]:
+        assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
+        assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
+    assert second["saved_estimate_ns"] > 0
+    said = user.pylayer("report", COLUMNS="10000").stdout
+    assert all(text in said for text in (second["run"], f"process {second['pid']}", second["device"]))
+    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
+    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["20", "20", "0"]
+    assert second["fetched"] == 20 and second["fetch_ns"] > 0
+
+
+def test_page_and_trace(user: User) -> None:
+    """Each file is written completely, and reported in one line. The trace has every compiled pipeline."""
+    user.demo(20)
+    for option, name in (("--html", "a.html"), ("--trace", "t.json")):
+        done = user.pylayer("report", option, name)
+        assert done.returncode == 0 and [line.partition(":")[0] for line in done.stdout.splitlines()] == [name]
+    assert (user.directory / "a.html").read_text().rstrip().endswith("</html>")
+    assert len(slices(user.directory / "t.json")) == 20
+    assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
+
+
+# ---- Recorded runs ---------------------------------------------------------------------------------
+
+
+def test_list(user: User) -> None:
+    """stats --runs names each run in the form that RUN accepts, and fits a terminal of 80 columns."""
+    for number, name in enumerate(("game", "a tool with a long name and \x1b[31m colours " * 3)):
+        recorded_runs.write(user.store, [pipeline(0, 1)], program=name, executable=name, pid=100 + number,
+                            start_ticks=number + 1, started=1000.0 + number)  # fmt: skip
+    status, text = user.terminal("stats", "--runs", TERM="dumb")
+    assert status == 0 and "\x1b" not in text
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80 and " last " in lines[1] and "game" in lines[2] and "last~1" in lines[2]
+    listed = user.json("stats", "--runs")["processes"]
+    assert [(own["word"], own["pid"]) for own in listed] == [("last", 101), ("last~1", 100)]
+    for own in listed:
+        assert user.json("report", own["word"])["runs"][0]["pid"] == own["pid"]
+
+
+def test_frames_of_another_length(user: User) -> None:
+    """--frame-ms says which frames are late, also in a trace."""
+    times = [number * 5 for number in range(100)]
+    shown = [Present(MONOTONIC + at * MS, number, 101, 1) for number, at in enumerate([*times, times[-1] + 12], 1)]
+    recorded_runs.write(user.store, [], presents=shown, counters={"pipelines": 1, "frames": 101})
+    for frame_ms, late in (("16.7", 0), ("8.3", 1)):
+        path = user.directory / f"{frame_ms}.json"
+        user.pylayer("report", "--frame-ms", frame_ms, "--trace", path)
+        events = json.loads(path.read_text())["traceEvents"]
+        assert sum(event["name"] == "late frame" for event in events) == late
+        assert user.json("report", "--frame-ms", frame_ms)["runs"][0]["late_frames"] == late
+
+
+def test_text(user: User) -> None:
+    """Without an option, report prints what mattered: which run, the totals, the slowest pipelines, what was found and
+    compiled by kind, and what was refused. Nothing in a pipe is cut or wrapped."""
+    events = [pipeline(5000, 50, fingerprint=0xABC), pipeline(9000, 3, fingerprint=0xDEF, text="x" * 60)]
+    events += [cache(1, "emptied", "altered"), cache(2, "passed", "attested"), hits(0, 4)]
+    name = recorded_runs.write(
+        user.store, events, program="game (A Game)", counters={"pipelines": 6, "hits": 4, "compiled": 2}, refused={
+            "altered": 1}, cache_outcomes={"attested": 1},
+        kinds={"graphics": {"hits": 4, "compiled": 2, "compile_ns": 53 * MS}},
+    )  # fmt: skip
+    done = user.pylayer("report", COLUMNS="10000", TZ="UTC")
+    assert done.returncode == 0 and done.stderr == ""
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["game", "(A", "Game),", "1970-01-01", "00:16:40"]
+    assert ["run", f"{name},", "process", "4000"] in lines
+    (slowest,) = [line for line in lines if line[:1] == [f"{0xABC:016x}"]]
+    assert slowest[1:5] == ["50.0", "ms", "5.000", "s"]
+    assert ["graphics", "4", "2", "53.0", "ms"] in lines
+    (refused,) = [line for line in lines if line[:1] == ["altered"]]
+    assert "refused" in refused and "attested" not in done.stdout
+    assert any("x" * 60 in line for line in lines)
+
+
+def test_standard_output(user: User) -> None:
+    """- is standard output. Nothing else is printed there."""
+    recorded_runs.write(user.store, [pipeline(0, 10)])
+    assert len(json.loads(user.pylayer("report", "--trace", "-").stdout)["traceEvents"]) > 1
+    assert user.pylayer("report", "--html", "-").stdout.startswith("<!doctype html>")
+
+
+def test_file_is_replaced_whole(user: User) -> None:
+    """An existing file is replaced atomically, a link is not followed, and a page that cannot be written leaves no
+    file."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    page, other = user.directory / "page.html", user.directory / "other"
+    other.write_text("precious")
+    page.symlink_to(other)
+    assert user.pylayer("report", "--html", page).returncode == 0
+    assert not page.is_symlink() and other.read_text() == "precious"
+    done = user.pylayer("report", "--html", user.directory / "missing" / "page.html")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No such file or directory" in done.stderr
+    assert sorted(path.name for path in user.directory.iterdir()) == ["other", "page.html"]
+
+
+def test_damaged_timeline(user: User) -> None:
+    """Unreadable parts of a timeline are left out, and report says so."""
+    name = recorded_runs.write(user.store, [pipeline(0, 1), pipeline(5, 2)])
+    path = user.store / "runs" / f"{name}.run"
+    flip(path, path.read_bytes().index(b"EVTS") + 80)
+    (run,) = user.json("report")["runs"]
+    assert run["timeline"]["outcome"] != "ok" and run["timeline"]["events"] == 0
+    done = user.pylayer("report", "--html", "page.html")
+    assert done.returncode == 0
+    assert "could not be read" in (user.directory / "page.html").read_text()
+
+
+def test_nothing_recorded(user: User) -> None:
+    """Without any run, one line says how to record one."""
+    for arguments in (("--html", "page.html"), ("--json",), ("game", "--trace", "t.json")):
+        done = user.pylayer("report", *arguments)
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.count("\n") == 1 and "pylayer run -- APP" in done.stderr
+    assert not list(user.directory.iterdir())
+
+
+def test_trace_without_timeline(user: User) -> None:
+    """For runs without a timeline no trace is written, and one line says why."""
+    recorded_runs.write(user.store)
+    done = user.pylayer("report", "--trace", "t.json")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no timeline" in done.stderr
+    assert not list(user.directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("--html", "-", "--json"), 2, "give one of"),
+        (("--html", "a", "--trace", "b"), 2, "give one of"), (("nothing", "--json"), 1, "no run of nothing"),
+        (("last~7", "--json"), 1, "too far back"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
+    ],
+)  # fmt: skip
+def test_wrong_use(user: User, arguments: tuple[str, ...], status: int, says: str) -> None:
+    """Wrong use ends with status 2, and what is not there with 1."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    done = user.pylayer("report", *arguments)
+    assert done.returncode == status and says in done.stderr and done.stdout == ""
+
+
+def test_no_more_runs_than_a_page_bears(user: User) -> None:
+    """More runs than a page can hold are refused at once."""
+    recorded_runs.write_several(user.store, 21)
+    done = user.pylayer("report", *(f"last~{number}" for number in range(21)), "--json")
+    assert done.returncode == 2 and "at most 20" in done.stderr
+
+
+def test_page_without_its_packages(user: User) -> None:
+    """Where the packages of the page are not installed one line says how to install them, and the rest works."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    (user.directory / "jinja2.py").write_text("raise ModuleNotFoundError('No module named jinja2', name='jinja2')\n")
+    hidden = {"PYTHONPATH": str(user.directory)}
+    done = user.pylayer("report", "--html", "page.html", **hidden)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "pip install jinja2" in done.stderr
+    assert not (user.directory / "page.html").exists()
+    assert user.pylayer("report", "--trace", "trace.json", **hidden).returncode == 0

@@ -1,8 +1,10 @@
-"""``pylayer export`` and ``pylayer import``: an import takes a whole verified file, or nothing."""
+"""``pylayer export`` and ``pylayer import``, of pipelines and of recordings: an import takes a whole verified file, or
+nothing."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import struct
 import subprocess
@@ -17,12 +19,15 @@ from cli import stores
 from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
-from unit.things import add_record, binaries, program_id
+from recorded_state import object_of
+from unit.things import add_record, binaries, program_id, record
 
+from pylayer.cli import checks
 from pylayer.common import flat
-from pylayer.common.identity import Identity
-from pylayer.store import format, pack, portable
+from pylayer.common.identity import NO_IDENTITY, Identity
+from pylayer.store import format, pack, portable, state
 from pylayer.store.folder import read_identity
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 
 ID = program_id(*GAME)
@@ -69,7 +74,9 @@ def files(root: Path) -> list[str]:
 
 
 def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """One store imports what another exported: the same pipelines for the same program, and nothing else."""
+    """One store imports what another exported: the same pipelines for the same program, none of another program's, and
+    nothing that the program itself read. The export may be where everybody can write: every byte is verified."""
+    export.parent.chmod(0o1777)
     done = taken(elsewhere, export)
     assert done.startswith("Imported: 45 pipelines\n") and f"identity {IDENTITY.name}\n" in done
     other = Store(elsewhere.store)
@@ -81,15 +88,8 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     assert game["program"] == "game (The Game)" and game["pipelines"] == 45
     here, there = (loads.load(one.folder, program_id(*GAME)).cells for one in (store, other))
     assert here and here == there
+    assert other.loaded(TOOL) == [] and {path.suffix for path in other.files()} == {"", ".pack"}
     assert elsewhere.json("ls", "--verify")["fine"]
-
-
-def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
-    """The export contains no other program's pipelines, and nothing that the program itself read."""
-    taken(elsewhere, export)
-    other = Store(elsewhere.store)
-    assert other.loaded(TOOL) == []
-    assert {path.suffix for path in other.files()} == {"", ".pack"}
 
 
 def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
@@ -101,17 +101,6 @@ def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
     taken(elsewhere, path)
     assert Store(elsewhere.store).loaded(OTHER) == [700]
     assert journal.exists()
-
-
-def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> None:
-    """An export may be in a directory that everybody can write to, such as /tmp, because every byte is verified."""
-    public = elsewhere.directory / "public"
-    public.mkdir()
-    public.chmod(0o1777)
-    path = public / "game.pylayer"
-    path.write_bytes(export.read_bytes())
-    done = elsewhere.pylayer("import", path)
-    assert done.returncode == 0, done.stderr
 
 
 # ---- which programs and devices --------------------------------------------------------------------
@@ -333,23 +322,6 @@ def test_forged_programs(tmp_path: Path, note: dict[str, Any] | None, why: str) 
     refused(forged(tmp_path / "x", then, program=None), tmp_path, why)
 
 
-HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
-
-
-@pytest.mark.parametrize("value", HUGE[:4])
-@pytest.mark.parametrize("magic", [format.NOTE, format.CELL])
-def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
-    """An impossible record length refuses the file, even with a valid hash."""
-    path = small(tmp_path)
-    data = bytearray(path.read_bytes())
-    at = data.index(magic, 256)
-    struct.pack_into("<Q", data, at + 8, value)
-    head = bytes(data[at : at + format.HASHED_RECORD_HEADER])
-    struct.pack_into("<Q", data, at + format.HASHED_RECORD_HEADER, xxhash.xxh3_64_intdigest(head))
-    path.write_bytes(data)
-    refused(path, tmp_path)
-
-
 def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
     """A record that would fill the memory refuses the file before memory is allocated for it: here the process may have
     128 MiB."""
@@ -389,3 +361,226 @@ def test_nothing_but_suspects(user: User) -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "only 2 records blocked after a crash (pylayer ls)" in done.stderr
     assert list(user.directory.iterdir()) == []
+
+
+# ---- Pipeline binaries ---------------------------------------------------------------------------
+
+
+def of_pipeline(number: int, **fields: int) -> bytes:
+    """Returns a record of one pipeline's binaries."""
+    values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": stores.NOW, **fields}
+    return record(binaries(b"%d" % number * 200, b"second"), format.BINARIES, **values)
+
+
+@pytest.fixture
+def mixed(user: User) -> Store:
+    """A program with cells and binaries in a pack and a journal, and with what it read of its own."""
+    store = Store(user.store, IDENTITY)
+    store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
+    store.pack()
+    store.journal(GAME, of_pipeline(200), of_pipeline(201))
+    store.file(".attest", GAME, record(format.KNOWN.pack(bytes(16), 9, stores.NOW, 0, 0), format.ATTEST))
+    return store
+
+
+def indexed(store: Store, program: tuple[str, str]) -> int:
+    """Returns how many pipelines' binaries a run of the program would load."""
+    return len(loads.load(store.folder, program_id(*program)).binaries)
+
+
+# ---- export and import -------------------------------------------------------------------------------
+
+
+def test_binaries(user: User, mixed: Store, tmp_path: Path) -> None:
+    """Cells and binaries both count as pipelines, and an export carries both. What the program read itself, and what is
+    damaged, is not exported."""
+    path = user.directory / "x.pylayer"
+    assert user.json("ls", "game*")["identities"][0]["programs"][0]["pipelines"] == 32
+    mixed.journal(GAME, record(binaries(b"x")[:-16], format.BINARIES))
+    done = user.pylayer("export", path, "--app", "game*")
+    assert "Exported: 32 pipelines of" in done.stdout and "without 1 damaged part " in done.stdout
+    root = tmp_path / "other"
+    root.mkdir(mode=0o700)
+    work = portable.Import(str(path))
+    assert work.identity.name == IDENTITY.name
+    list(work.steps(str(root)))
+    elsewhere = Store(root, IDENTITY)
+    assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
+    assert elsewhere.files("*.attest") == []
+    again = portable.Import(str(path))
+    list(again.steps(str(root)))
+    assert (again.result.pipelines, again.result.known) == (0, 32)
+
+
+# ---- Recordings ----------------------------------------------------------------------------------
+
+
+NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
+COUNT = 6
+
+
+@pytest.fixture
+def exported(user: User) -> Path:
+    """The state of a program that ran on one machine."""
+    user.demo(COUNT)
+    path = user.directory / "demo.recorded"
+    done = user.pylayer("export", path, "--app", "pipelines", "--recordings")
+    assert done.stdout.startswith(f"Exported: the recordings of {COUNT} pipelines of pipelines\n")
+    assert "  signed" not in done.stdout and "  without" not in done.stdout
+    return path
+
+
+def state_of(user: User) -> list[Path]:
+    return list((user.store / "state").glob("*")) if (user.store / "state").exists() else []
+
+
+@ON_RADV
+def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: User) -> None:
+    """A machine that never ran the program compiles its pipelines for a card that the program's machine does not have.
+    With these the program compiles nothing there."""
+    assert f"Imported: the recordings of {COUNT} pipelines of" in elsewhere.pylayer("import", exported).stdout
+    assert f"Rebuilt: {COUNT} of {COUNT} pipelines" in elsewhere.pylayer("rebuild", "pipelines", **NEW_CARD).stdout
+    packs = elsewhere.directory / "built.pylayer"
+    assert elsewhere.pylayer("export", packs, "--app", "pipelines").returncode == 0
+    assert f"Imported: {COUNT} pipelines" in user.pylayer("import", packs).stdout
+    user.demo(COUNT, **NEW_CARD)
+    (last,) = (it for it in user.json("stats", "--last")["programs"] if "NAVI31" in it["device"])
+    assert (last["hits"], last["compiled"]) == (COUNT, 0)
+
+
+def test_it_has_the_name_that_drivers_know(exported: Path, elsewhere: User) -> None:
+    """An export says how the program's file is called: drivers have profiles for names. Only the user reads it: it has
+    the program's shaders in it."""
+    assert exported.stat().st_mode & 0o77 == 0
+    assert elsewhere.pylayer("import", exported).returncode == 0
+    (program,) = state.programs(str(elsewhere.store))
+    assert state.read(str(elsewhere.store), program).executable == "pipelines"
+
+
+def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None:
+    """--for names a program of this store, which gets the state."""
+    elsewhere.demo(2)
+    assert "given to pipelines\n" in elsewhere.pylayer("import", exported, "--for", "pipelines").stdout
+    assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1
+
+
+def recordings_refused(user: User, path: Path, *words: str) -> str:
+    """Why the file was recordings_refused. Nothing was imported then."""
+    before = state_of(user)
+    done = user.pylayer("import", path, *words)
+    assert done.returncode == 1 and state_of(user) == before
+    return done.stderr
+
+
+WHOLE = object_of(bytes(96), 11, [(8, 16)], [(24, 17, bytes(16))])
+#: Records that no export of recordings has, and why.
+FORGED_RECORDINGS = {
+    "too short": format.record_parts(format.OBJECT, bytes(8)),
+    "impossible lengths": format.record_parts(format.OBJECT, bytes(96)),
+    "lengths, or of another version": format.record_parts(format.OBJECT, WHOLE[:-8]),
+    "without its objects": format.record_parts(format.CREATED, bytes(40)),
+    "name of a shader": format.record_parts(format.IDENTIFIED, bytes(31)),
+    "is not exported": format.record_parts(format.CELL, bytes(100)),
+}
+
+
+@pytest.mark.parametrize("why", FORGED_RECORDINGS)
+def test_forgeries(user: User, why: str) -> None:
+    """A file with a record that nobody writes is recordings_refused, even if its hashes verify."""
+    path = user.directory / "forged"
+    writer = PackWriter(str(path), NO_IDENTITY, kind=format.EXPORT)
+    for note in ({"fingerprints": format.FINGERPRINTS}, {"program": "7", "name": "game"}):
+        writer.add_parts(format.record_parts(format.NOTE, flat.dumps(note).encode()))
+    for parts in (state.object_parts(object_of(bytes(96), 11)), FORGED_RECORDINGS[why]):
+        writer.add_parts(parts)
+    writer.finish()
+    assert why in recordings_refused(user, path)
+
+
+def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
+    """What is damaged is left out and counted. The rest is taken, and what a pipeline then lacks is said when it is
+    compiled. Why pipelines were not rebuilt here is known of no other driver."""
+    (program,) = state.programs(str(user.store))
+    found = state.read(str(user.store), program)
+    created = next(iter(found.created.values()))
+    found.fail(created.pipeline, b"i" * 16, "why")
+    file = Path(found.paths[0])
+    data = bytearray(file.read_bytes())
+    data[data.index(found.data(created.pipeline)) + 60] ^= 1
+    file.write_bytes(data)
+    path = user.directory / "rest.recorded"
+    done = user.pylayer("export", path, "--app", "pipelines", "--recordings")
+    assert f"{COUNT} pipelines of" in done.stdout and "without 1 damaged part" in done.stdout
+    assert f"{COUNT} pipelines of" in elsewhere.pylayer("import", path).stdout
+    assert not state.read(str(elsewhere.store), program).failed
+    assert f"Rebuilt: {COUNT - 1} of {COUNT} pipelines" in elsewhere.pylayer("rebuild").stdout
+
+
+def test_what_cannot_be_exported(exported: Path, user: User) -> None:
+    """An existing file stays as it is, and a program without state has none."""
+    before = exported.read_bytes()
+    assert user.pylayer("export", exported, "--app", "pipelines", "--recordings").returncode == 1
+    assert exported.read_bytes() == before
+    done = user.pylayer("export", user.directory / "new.recorded", "--app", "nobody", "--recordings")
+    assert done.returncode == 1 and "nothing is recorded" in done.stderr
+    assert user.pylayer("export", "x", "--app", "pipelines", "--recordings", "--identity", "ab").returncode == 2
+
+
+# ---- pipelines that came without their recordings ----------------------------------------------------
+
+
+def with_imported(user: User, elsewhere: User, before: int) -> User:
+    """Returns a machine that created so many pipelines, and then imported all that the program creates on another."""
+    user.demo(COUNT)
+    packs = user.directory / "demo.pylayer"
+    assert user.pylayer("export", packs, "--app", "pipelines").returncode == 0
+    if before:
+        elsewhere.demo(before)
+    assert f"Imported: {COUNT - before} pipelines" in elsewhere.pylayer("import", packs).stdout
+    return elsewhere
+
+
+def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
+    """Returns how many pipelines of the program rebuild wants and compiles, and how many are not recorded."""
+    said = user.pylayer("rebuild", **environment).stdout
+    done, wanted = map(int, re.findall(r"Rebuilt: (\d+) of (\d+) pipelines? for ", said)[0])
+    return wanted, done, sum(map(int, re.findall(r"  without (\d+) stored pipeline", said)))
+
+
+def recordings(user: User) -> str:
+    """Returns what ``doctor pipelines`` says of the program's recordings; empty text if all are there."""
+    return "".join(check.found for check in checks.check_recordings(str(user.store), "pipelines"))
+
+
+@ON_RADV
+@pytest.mark.parametrize(
+    ("before", "runs"), [(1, [COUNT]), (1, [2, COUNT]), (1, [1, 1, 4, 4, 4, COUNT]), (0, [2, COUNT])], ids=str
+)
+def test_imported_pipelines_are_recorded(user: User, elsewhere: User, before: int, runs: list[int]) -> None:
+    """What a program finds in the store and nobody recorded is recorded then, whichever run creates it, the first on a
+    machine too. Until then doctor and rebuild say how many there are."""
+    importer = with_imported(user, elsewhere, before)
+    if before:
+        assert recordings(importer) == f"{COUNT - 1} of {COUNT} pipelines of pipelines are stored without a recording"
+    for count in runs:
+        importer.demo(count)
+    assert importer.json("stats", "--last")["programs"][0]["compiled"] == 0
+    assert recordings(importer) == "" and not list((importer.store / "state").glob("*.unrecorded"))
+    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)
+
+
+@ON_RADV
+def test_recording_has_a_budget(user: User, elsewhere: User) -> None:
+    """Runs that create none of the pipelines do not record for ever. rebuild says what is missing, and has the next
+    runs record again."""
+    importer = with_imported(user, elsewhere, 1)
+    for _ in range(state.MOST_RUNS):
+        assert list((importer.store / "state").glob("*.unrecorded"))
+        importer.demo(1)
+    assert not list((importer.store / "state").glob("*.unrecorded"))
+    importer.demo(COUNT)
+    assert recordings(importer).startswith(f"{COUNT - 1} of {COUNT} pipelines")
+    said = importer.pylayer("rebuild").stdout
+    assert f"without {COUNT - 1} stored pipelines of which no recording is there: the next runs record those" in said
+    importer.demo(COUNT)
+    assert rebuilt(importer, **NEW_CARD) == (COUNT, COUNT, 0)

@@ -1,5 +1,5 @@
 """``pylayer warm``: what a program stored under the layer is given to RADV's own disk cache, and the program finds it
-there without the layer."""
+there without the layer. ``pylayer prewarm`` stores what Fossilize replays."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ import pytest
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
 from namespaces import unshared
+from recipes.identifiers import recipe
+from world import BUILD
 
-from pylayer.cli import driver_caches
+from pylayer.cli import driver_caches, prewarm
 from pylayer.cli import warm as warm_command
 from pylayer.store.store import Store
 
@@ -377,3 +379,185 @@ def test_empty_store(user: User) -> None:
     done = user.pylayer("warm")
     assert (done.returncode, done.stdout) == (0, "Nothing to warm: nothing is stored for the drivers that are here.\n")
     assert not user.store.exists()
+
+
+# ---- prewarm -------------------------------------------------------------------------------------
+
+
+REPLAYED = 20
+RECIPES = BUILD / "tests" / "recipes"
+STAND_IN = f"""#!/bin/sh
+[ "$1" = --progress ] && [ -f "$2" ] || exit 3
+echo "${{PYLAYER_SHADER_IDENTIFIERS:-used}}" >"$HOME/identifiers"
+echo "Fossilize INFO:    Overall 0 / {REPLAYED}" >&2
+program=$0.d/${{NAME:-${{0##*/}}}}
+mkdir -p "$0.d" && cp {DEMO} "$program"
+[ "$STATUS" = 9 ] || "$program" --count ${{COUNT:-{REPLAYED}}} >&2 || exit 4
+echo "Fossilize INFO:    Overall {REPLAYED} / {REPLAYED}" >&2
+echo "Fossilize INFO:    Clean crashes 0" >&2
+echo "Fossilize INFO:    Dirty crashes ${{CRASHES:-0}}" >&2
+[ "$STATUS" = 2 ] && kill -INT $PPID && exec sleep 60
+[ "$STATUS" = 0 ] || echo "Fossilize ERROR: Something is wrong." >&2
+exit $STATUS
+"""
+
+
+@pytest.fixture
+def newcomer(user: User) -> User:
+    """A user with a game that never ran, a recording, and the stand-in in PATH."""
+    shutil.copy(DEMO, user.directory / "game")
+    tools = user.home / "bin"
+    tools.mkdir()
+    (tools / "fossilize-replay").write_text(STAND_IN)
+    (tools / "fossilize-replay").chmod(0o755)
+    (user.directory / "game.foz").write_bytes(prewarm.MAGIC + bytes(100))
+    user.environment |= {"PATH": f"{tools}:{os.environ['PATH']}", "STATUS": "0"}
+    return user
+
+
+@pytest.fixture
+def gamer(newcomer: User) -> User:
+    """The same, and the game ran once."""
+    play(newcomer, 4)
+    return newcomer
+
+
+def play(user: User, count: int) -> tuple[int, int]:
+    """Runs the game. Returns how many pipelines were found and how many compiled."""
+    assert user.pylayer("run", "--", "./game", "--count", count).returncode == 0
+    (program,) = user.json("stats", "game", "--last")["programs"]
+    return program["hits"], program["compiled"]
+
+
+def test_the_game_compiles_nothing(gamer: User) -> None:
+    """What is replayed is stored for the game, except what it had. The game then compiles nothing. Nothing else is left
+    in the store, and no other program in its lists."""
+    before = sorted(path.name for path in gamer.store.iterdir())
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game")
+    assert done.returncode == 0 and done.stderr == ""
+    stored = f"Stored: {REPLAYED - 4} pipelines for game (pipelines), 4 records already in the store\n"
+    assert done.stdout.startswith(stored)
+    assert play(gamer, REPLAYED) == (REPLAYED, 0)
+    assert [one["executable"] for one in gamer.json("stats")["programs"]] == ["game"]
+    assert sorted(path.name for path in gamer.store.iterdir()) == before
+    again = gamer.pylayer("prewarm", "game.foz", "--for", "game")
+    assert again.stdout.startswith(
+        f"Stored: 0 pipelines for game (pipelines), {REPLAYED} records already in the store\n"
+    )
+
+
+def test_what_is_replayed_is_recorded(gamer: User) -> None:
+    """`pylayer rebuild` knows what was replayed, also if the game itself never created it."""
+    assert gamer.pylayer("prewarm", "game.foz", "--for", "game").returncode == 0
+    done = gamer.pylayer("export", "game.recorded", "--app", "game", "--recordings")
+    assert done.stdout.startswith(f"Exported: the recordings of {REPLAYED} pipelines of game (pipelines)\n")
+    assert gamer.pylayer("rm", "game", "--pipelines", "--yes").returncode == 0
+    assert f"Rebuilt: {REPLAYED} of {REPLAYED} pipelines for game" in gamer.pylayer("rebuild", "game").stdout
+
+
+def capture(newcomer: User, fossilize: str) -> None:
+    """Has Fossilize's own layer record the game, and puts its fossilize-replay into PATH."""
+    (newcomer.directory / "game.foz").unlink()
+    newcomer.environment["PATH"] = f"{fossilize}/cli:{os.environ['PATH']}"
+    layer = {"VK_LAYER_PATH": f"{fossilize}/layer", "VK_INSTANCE_LAYERS": "VK_LAYER_fossilize"}
+    environment = newcomer.environment | layer | {"FOSSILIZE_DUMP_PATH": str(newcomer.directory / "recorded")}
+    subprocess.run(["./game", "--count", str(COUNT)], env=environment, cwd=newcomer.directory, check=True)
+    (recorded,) = newcomer.directory.glob("recorded.*.foz")
+    recorded.rename(newcomer.directory / "game.foz")
+
+
+@ON_RADV
+@pytest.mark.parametrize("fossilize", sorted({"", os.environ.get("FOSSILIZE", "")}))
+def test_game_that_never_has_the_layer(newcomer: User, fossilize: str) -> None:
+    """A capture fills the driver's cache. It is recorded under the game's name: for the next driver `rebuild --warm` is
+    enough, without a file of Fossilize's. The game then compiles nothing there, and has no layer."""
+    if fossilize:
+        capture(newcomer, fossilize)
+    newcomer.environment |= {"MESA_SHADER_CACHE_DISABLE": "false", "COUNT": str(COUNT)}
+    assert found(newcomer) == 0
+    done = newcomer.pylayer("prewarm", "game.foz", "--as", "game", "--warm")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Stored: {COUNT} pipelines for game (pipelines)\n")
+    assert f"the driver finds {COUNT} of {COUNT} that were looked up" in done.stdout
+    assert found(newcomer) == COUNT
+    (newcomer.directory / "game.foz").unlink()
+    newcomer.environment["PATH"] = "/usr/bin:/bin"
+    for family in ("navi31", "vega10"):
+        card = {"RADV_FORCE_FAMILY": family}
+        assert newcomer.pylayer("rebuild", **card, MESA_SHADER_CACHE_DISABLE="1").returncode == 0
+        assert found(newcomer, **card) == 0
+        done = newcomer.pylayer("rebuild", "--warm", **card)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert found(newcomer, **card) == COUNT
+    assert play(newcomer, COUNT) == (COUNT, 0)
+
+
+def test_replay_by_another_program(newcomer: User) -> None:
+    """What a script of the name fossilize-replay starts has no game's name, and nothing is stored under its own."""
+    done = newcomer.pylayer("prewarm", "game.foz", "--as", "game", NAME="replay-0.1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "fossilize-replay starts another program, replay-0.1 (pipelines), which does not get the name" in done.stderr
+    assert not newcomer.json("ls")["identities"]
+
+
+@ON_RADV
+def test_identifiers_as_the_program_has_them(gamer: User) -> None:
+    """The replay knows shaders as the program does: by their code, or by their identifiers if the program enables
+    VK_EXT_shader_module_identifier."""
+    recorded = gamer.directory / "record.recipe"
+    recorded.write_text(recipe("record", gamer.directory / "identifiers"))
+    assert gamer.pylayer("run", "--", RECIPES, recorded).returncode == 0
+    for name, told in (("game", "ignore"), ("recipes", "used")):
+        assert gamer.pylayer("prewarm", "game.foz", "--for", name).returncode == 0
+        assert (gamer.home / "identifiers").read_text().strip() == told
+
+
+def test_without_fossilize_replay(gamer: User) -> None:
+    """If there is no fossilize-replay, one line says where to get it."""
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game", PATH="/usr/bin:/bin")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "https://github.com/ValveSoftware/Fossilize" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("nothing.foz --for game", "nothing.foz cannot be read: No such file or directory"),
+        ("game --for game", "game is no recording by Fossilize"),
+        ("game.foz --for nobody", "this store knows no program named nobody"),
+        ("game.foz", "give either --for or --as"),
+        ("game.foz --for game --as game", "give either --for or --as"),
+        ("game.foz --as ../game", "--as ../game is no name of a file"),
+        ("game.foz --as ..", "--as .. is no name of a file"),
+        ("game.foz --as game*", "--as game* is no name of a file"),
+    ],
+)
+def test_nothing_is_replayed(gamer: User, words: str, says: str) -> None:
+    """What cannot work is said in one line before anything is started."""
+    done = gamer.pylayer("prewarm", *words.split())
+    assert done.returncode == (2 if "--" in says else 1) and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("pylayer: nothing was replayed: ") and says in done.stderr
+
+
+def test_replay_that_fails(gamer: User) -> None:
+    """If fossilize-replay fails, what it compiled before is stored, and one line has its status and its error."""
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game", STATUS="9")
+    assert done.returncode == 1 and "nothing was stored: fossilize-replay ended with status 9" in done.stderr
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game", STATUS="7")
+    assert done.returncode == 1 and "ended with status 7 (Fossilize ERROR: Something is wrong.)" in done.stderr
+    assert done.stderr.count("\n") == 1 and play(gamer, REPLAYED) == (REPLAYED, 0)
+
+
+def test_replay_whose_driver_crashes(gamer: User) -> None:
+    """Pipelines on which the driver crashed are counted, and the status is 1."""
+    done = gamer.pylayer("prewarm", "game.foz", "--for", "game", CRASHES="3")
+    assert done.returncode == 1 and "without 3 pipelines on which the driver crashed" in done.stdout
+
+
+def test_interrupted(gamer: User) -> None:
+    """After Ctrl-C, what was compiled until then is stored, and the command ends by the signal."""
+    process = gamer.process(("prewarm", "game.foz", "--for", "game"), STATUS="2")
+    done = subprocess.run(**process, capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGINT and "Stored: " in done.stdout and "Traceback" not in done.stderr
+    assert play(gamer, REPLAYED) == (REPLAYED, 0)
+    assert not list(gamer.store.glob("scratch.*"))

@@ -1,9 +1,10 @@
-"""The commands of ``pylayer fleet`` and ``pylayer run``, as users type them."""
+"""The commands of ``pylayer fleet`` and ``pylayer run``, as users type them, and the demonstration of a fleet."""
 
 from __future__ import annotations
 
 import configparser
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -166,41 +167,32 @@ def failure(user: User, *arguments: str, status: int = 1, **environment: str) ->
     return done.stderr
 
 
-def test_no_fleet(user: User) -> None:
-    """Without a URL, or without a key, a pull says which key of the policy file is missing."""
-    assert "fleet.url" in failure(user, "fleet", "pull")
-    write_policy(user, "http://127.0.0.1:1")
-    assert "fleet.keys" in failure(user, "fleet", "pull", "--identity", IDENTITY.name)
-    assert "is no identity" in failure(user, "fleet", "pull", "--identity", "xyz", status=2)
+KEY = f"pylayer-ed25519:{'A' * 43}="
+PULL = ("fleet", "pull", "--identity", IDENTITY.name)
 
 
-def test_policy_that_cannot_be_used(user: User) -> None:
-    """With a policy file that cannot be used nothing is pulled, because it says which keys are trusted."""
-    write_policy(user, "gopher://x", "pylayer-ed25519:short")
-    assert "a URL that begins with https://" in failure(user, "fleet", "pull")
-
-
-def test_without_obstore(user: User, tmp_path: Path) -> None:
-    """Where obstore is missing and the fleet is in a bucket, one line says how to install it."""
+@pytest.mark.parametrize(
+    ("url", "keys", "words", "says"),
+    [
+        ("", [], ["fleet", "pull"], "fleet.url"),
+        ("http://127.0.0.1:1", [], PULL, "fleet.keys"),
+        ("http://127.0.0.1:1", [], [*PULL[:3], "xyz"], "is no identity"),
+        ("gopher://x", ["pylayer-ed25519:short"], ["fleet", "pull"], "a URL that begins with https://"),
+        ("s3://bucket", [KEY], PULL, "pip install obstore"),
+        ("http://127.0.0.1:1", [KEY], PULL, "the server cannot be reached"),
+        ("http://127.0.0.1:1", [KEY], PUBLISH[:2] + PUBLISH[3:], "nothing more was published: .*can only be read"),
+    ],
+)
+def test_what_a_user_gets_wrong(
+    user: User, tmp_path: Path, url: str, keys: list[str], words: list[str], says: str
+) -> None:
+    """One line says what is missing or cannot work, here where obstore is missing, and nothing is made in the store."""
     (tmp_path / "obstore.py").write_text("raise ImportError('no module named obstore')\n")
-    write_policy(user, "s3://bucket", "pylayer-ed25519:" + "A" * 43 + "=")
-    line = failure(user, "fleet", "pull", "--identity", IDENTITY.name, PYTHONPATH=str(tmp_path))
-    assert "pip install obstore" in line
-
-
-def test_server_down(user: User) -> None:
-    """If the server is down, a pull fails with one line for each device, and nothing is made in the store."""
-    write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
-    line = failure(user, "fleet", "pull", "--identity", IDENTITY.name)
-    assert "the server cannot be reached" in line and not (user.store / "store").exists()
-
-
-def test_storage_that_cannot_be_used(user: User) -> None:
-    """If builders cannot write to the storage, one line says so."""
     user.pylayer("key", "key", "--new")
-    write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
-    line = failure(user, "fleet", "publish", "--key", "key")
-    assert "nothing more was published" in line and "can only be read" in line
+    if url:
+        write_policy(user, url, *keys)
+    line = failure(user, *words, status=1 + (says == "is no identity"), PYTHONPATH=str(tmp_path))
+    assert re.search(says, line) and not (user.store / "store").exists()
 
 
 # ---- a pull -----------------------------------------------------------------------------------------
@@ -253,12 +245,14 @@ def test_units() -> None:
     assert parser["Timer"]["Persistent"] == "true" and parser["Install"]["WantedBy"] == "timers.target"
 
 
-def test_pulled_pipelines_are_recorded(farm: User, public: str, user: User) -> None:
-    """A program that ran before the pull records what it finds of it, so that rebuild knows all of it."""
-    user.demo(1)
-    write_policy(user, f"file://{www(farm)}", public)
-    assert user.pylayer("fleet", "pull").returncode == 0
-    user.demo(20)
-    said = user.pylayer("rebuild", RADV_FORCE_FAMILY="navi31").stdout
-    assert "Rebuilt: 20 of 20 pipelines for pipelines" in said
-    assert "without a recording" not in said and "of which no recording" not in said
+# ---- The demonstration ---------------------------------------------------------------------------
+
+
+def test_a_new_driver_overnight() -> None:
+    """A machine that pulls compiles nothing. Nor does it with a new driver, for which the builder compiled what it had
+    recorded, without the program. Nor does one on which the program runs without the layer."""
+    program = Path(__file__).with_name("demo.py")
+    done = subprocess.run([sys.executable, "-P", program, "--count", "20"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("0 compiled, 20 hits") == 2 and "20 of 20 pipelines" in done.stdout
+    assert "0 to compile, 20 found" in done.stdout

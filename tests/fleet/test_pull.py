@@ -1,24 +1,40 @@
-"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, and from a directory."""
+"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, from a directory, and from servers that
+fail, lie or are anybody's."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
 import shutil
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import others
 import pytest
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, flip
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data, flip
+from cli.user import User
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet import certificates
+from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
 from fleet.fleets import Builder, Machine, nginx
+from unit.things import program_id
 
+from pylayer.common.file_kinds import TEMPORARY
 from pylayer.common.settings import Limits
+from pylayer.fleet.index import MAX_INDEX_BYTES
+from pylayer.fleet.signatures import public_of
 from pylayer.store import bounds, format
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import maintain
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 from pylayer.store.trimming import Trim
 from pylayer.store.verification import Verification
@@ -96,14 +112,6 @@ def test_nothing_published(builder: Builder, machine: Machine) -> None:
     assert (result.published, result.problem) == (False, "") and not (machine.root / "store").exists()
 
 
-def test_store_that_was_deleted(builder: Builder, machine: Machine) -> None:
-    """After the store was deleted, everything is missing again."""
-    builder.publish(1, 2)
-    machine.pull(builder.url)
-    shutil.rmtree(machine.root / "store")
-    assert machine.pull(builder.url).records == 2 and machine.numbers() == [1, 2]
-
-
 # ---- what is there decides ---------------------------------------------------------------------------
 
 
@@ -122,12 +130,16 @@ def damage_packs(machine: Machine) -> None:
     list(maintain(folder, report.damage, Limits(1 << 40), lambda text: None))
 
 
+def delete_store(machine: Machine) -> None:
+    shutil.rmtree(machine.root / "store")
+
+
 def evict(machine: Machine) -> None:
     """Of a pack, a part is evicted, and the rest is in another file."""
     list(bounds.Eviction(str(machine.root), 5000).steps())
 
 
-@pytest.mark.parametrize("lose", [delete_packs, damage_packs, evict])
+@pytest.mark.parametrize("lose", [delete_store, delete_packs, damage_packs, evict])
 def test_what_is_gone_is_pulled_again(builder: Builder, machine: Machine, lose: Callable[[Machine], None]) -> None:
     """Packs that were pulled and are not whole in the store any more are missing, whatever became of them. What is
     there is not pulled again."""
@@ -215,3 +227,340 @@ def test_private_files(builder: Builder, machine: Machine, mask: int) -> None:
     with others.umask(mask):
         machine.pull(builder.url)
     assert {path.stat().st_mode & 0o777 for path in machine.root.rglob("*")} == {0o600, 0o700}
+
+
+# ---- A web server that may be anybody's ----------------------------------------------------------
+
+
+INDEX = f"v1/{IDENTITY.name}/index"
+SECRET = "hunter2"
+
+
+@pytest.fixture
+def server(builder: Builder) -> Iterator[Faulty]:
+    """Serves what the builder publishes."""
+    builder.publish(1, 2)
+    with serving(builder.www) as served:
+        yield served
+
+
+def endless() -> Iterator[bytes]:
+    """A body that never ends."""
+    return itertools.repeat(bytes(1 << 16))
+
+
+def chunks(data: Iterator[bytes]) -> Iterator[bytes]:
+    return (b"%x\r\n%s\r\n" % (len(piece), piece) for piece in data)
+
+
+# ---- bounded -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_body_of_an_error(server: Faulty, machine: Machine, status: int) -> None:
+    """The body of an error is not read, however long it is and whatever is in it: its status is told."""
+    server.fault = only("index", lambda path, answer: Answer(status, None, itertools.chain([b"\xff\xfe"], endless())))
+    result = machine.pull(server.url)
+    assert (str(status) in result.problem) == (status != 404), result
+    assert server.sent < 64 << 20
+
+
+@pytest.mark.parametrize(
+    ("suffix", "size", "told"), [("index", 100, str(MAX_INDEX_BYTES)), (".pack", None, "more than the")]
+)
+def test_chunks_that_never_end(server: Faulty, machine: Machine, suffix: str, size: int | None, told: str) -> None:
+    """Of an index in chunks without an end no more is read than an index can have, whatever Content-Length says, and
+    of a pack no more than the index says."""
+    headers = {"Transfer-Encoding": "chunked"}
+    server.fault = only(suffix, lambda path, answer: Answer(200, size, chunks(endless()), headers))
+    assert told in machine.pull(server.url).problem
+    assert server.sent < 64 << 20
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_no_content_length(server: Faulty, machine: Machine, chunked: bool) -> None:
+    """A server that does not announce sizes is read from."""
+
+    def unannounced(path: str, answer: Answer) -> Answer:
+        if not chunked:
+            return Answer(answer.status, None, answer.body, answer.headers)
+        body = [*chunks(iter(answer.body)), b"0\r\n\r\n"]
+        return Answer(answer.status, None, body, {"Transfer-Encoding": "chunked"})
+
+    server.fault = unannounced
+    assert machine.pull(server.url).problem == "" and machine.numbers() == [1, 2]
+
+
+def test_endless_head(server: Faulty, user: User) -> None:
+    """A server that says for ever that the answer is about to come is left when the time of the pull is over."""
+    policy = user.home / ".config" / "pylayer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(f"fleet: {{url: '{server.url}', keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
+    again = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
+    server.fault = lambda path, answer: Answer(100, None, again)
+    started = user.process(("fleet", "pull", "--identity", IDENTITY.name))
+    code = "import sys; from pylayer.cli import fleet, main; fleet.PULL_SECONDS = 1; sys.exit(main.main())"
+    started["args"] = [sys.executable, "-P", "-c", code, *started["args"][3:]]
+    done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1 and ("too slow" in done.stderr or "longer than 1 s" in done.stderr), done.stderr
+
+
+# ---- one host ----------------------------------------------------------------------------------------
+
+
+def test_redirect(tmp_path: Path, server: Faulty, machine: Machine) -> None:
+    """A redirect is not followed: credentials go to no other server."""
+    with serving(tmp_path) as other:
+        target = {"Location": f"{other.url}/{INDEX}"}
+        server.fault = lambda path, answer: Answer(302, None, endless(), target)
+        assert "status 302; redirects are not followed" in machine.pull(server.url).problem
+        assert other.requests == [] and server.sent < 64 << 20
+
+
+def test_impossible_server(machine: Machine) -> None:
+    """A server with a name that no server can have is one line."""
+    assert "UnicodeError" in machine.pull(f"http://{'a' * 70}.example/fleet").problem
+
+
+def test_proxy(server: Faulty, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the environment names is asked, with the credentials that the environment has for it."""
+    monkeypatch.setenv("http_proxy", server.url.replace("http://", f"http://user:{SECRET}@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    machine.pull("http://pylayer.invalid/fleet")
+    assert server.requests[0][0] == f"http://pylayer.invalid/fleet/{INDEX}"
+    assert server.headers["Proxy-Authorization"] == "Basic dXNlcjpodW50ZXIy"
+
+
+# ---- secrets -----------------------------------------------------------------------------------------
+
+
+def test_authorization(server: Faulty, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that asks for credentials gets those of the environment. They are in no message and no file."""
+
+    def guarded(path: str, answer: Answer) -> Answer:
+        return answer if server.headers.get("Authorization") == f"Bearer {SECRET}" else Answer(401, 0, [])
+
+    server.fault = guarded
+    assert "PYLAYER_FLEET_AUTHORIZATION" in machine.pull(server.url).problem
+    monkeypatch.setenv("PYLAYER_FLEET_AUTHORIZATION", "Bearer wrong")
+    assert "wrong" not in machine.pull(server.url).problem
+    monkeypatch.setenv("PYLAYER_FLEET_AUTHORIZATION", f"Bearer {SECRET}")
+    assert machine.pull(server.url).problem == ""
+    assert not [path for path in machine.root.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:1/x", "http://127.0.0.1:1/?token=hunter2"])
+def test_credentials_in_the_url(user: User, url: str) -> None:
+    """A URL with credentials is refused, and none of them is printed or written anywhere."""
+    policy = user.home / ".config" / "pylayer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(f"fleet: {{url: '{url}'}}\n")
+    printed = []
+    for command in ("fleet pull", "policy check"):
+        done = user.pylayer(*command.split())
+        assert done.returncode != 0
+        printed.append(done.stdout + done.stderr)
+    printed.append(user.pylayer("run", "--", "true").stderr)
+    assert not [text for text in printed if SECRET in text]
+    assert not [path for path in user.store.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+# ---- Faults --------------------------------------------------------------------------------------
+
+
+#: A number that no index has had.
+NEXT = int(time.time()) + 100_000
+
+
+def problem(machine: Machine, url: str) -> str:
+    """Pulls; returns what went wrong. The store is as it was."""
+    before = machine.files()
+    result = machine.pull(url)
+    assert result.problem and "\n" not in result.problem, result
+    assert machine.files() == before and result.packs == 0
+    return result.problem
+
+
+@pytest.fixture
+def faulty(builder: Builder) -> Iterator[Faulty]:
+    """Serves what the builder publishes."""
+    with serving(builder.www) as served:
+        yield served
+
+
+@pytest.fixture
+def known(builder: Builder, machine: Machine, faulty: Faulty) -> Machine:
+    """A machine that pulled once from the faulty, before more was published."""
+    builder.publish(1, 2)
+    machine.pull(faulty.url)
+    builder.publish(3, 4)
+    return machine
+
+
+def parts(machine: Machine) -> list[Path]:
+    """Returns what is left of packs that were not finished."""
+    return list((machine.root / "fleet").rglob(f"*{TEMPORARY}"))
+
+
+# ---- the faulty --------------------------------------------------------------------------------------
+
+
+#: What the faulty does to which files, and how it is told.
+FAULTS = [
+    *((suffix, failing(status), str(status)) for suffix in ("index", ".pack") for status in (403, 500, 503)),
+    *((".pack", cut(at), "") for at in (0, 1, 255, 256, 1000)),
+    *((".pack", flipped(at), "other bytes than the index says") for at in (0, 100, 300, 5000, -1)),
+]
+
+
+@pytest.mark.parametrize(("suffix", "fault", "told"), FAULTS)
+def test_fault_of_the_server(faulty: Faulty, known: Machine, suffix: str, fault: Fault, told: str) -> None:
+    """What a faulty does wrong is told, nothing of the pack is kept, and the next pull does what is left."""
+    faulty.fault = only(suffix, fault)
+    assert told in problem(known, faulty.url)
+    assert parts(known) == []
+    faulty.fault = Faulty.fault
+    assert known.pull(faulty.url).problem == "" and known.numbers() == [1, 2, 3, 4]
+
+
+def test_pack_that_is_gone(builder: Builder, faulty: Faulty, known: Machine) -> None:
+    """A pack that the index lists and the faulty lacks is named."""
+    for path in builder.place.glob("*.pack"):
+        path.unlink()
+    assert f"has no v1/{IDENTITY.name}/" in problem(known, faulty.url)
+
+
+@pytest.mark.parametrize("fault", [failing(404), failing(403), flipped(300), announcing(7)])
+def test_one_pack_that_fails(builder: Builder, faulty: Faulty, machine: Machine, fault: Fault) -> None:
+    """One pack that the faulty does not give out, or gives out with other bytes, does not keep the others from being
+    pulled. It is told, and the next pull asks for it again."""
+    for number, program in enumerate([("a", ""), ("b", ""), ("c", "")]):
+        builder.publish(number, program=program)
+    first = machine_order(builder)[0]
+    faulty.fault = only(first, fault)
+    result = machine.pull(faulty.url)
+    assert result.problem and (result.packs, result.left) == (2, 1)
+    faulty.fault = Faulty.fault
+    assert machine.pull(faulty.url).packs == 1
+
+
+def machine_order(builder: Builder) -> list[str]:
+    """Returns the names of the packs in the order in which a machine asks for them."""
+    return [pack.name for pack in sorted(builder.index.packs, key=lambda pack: pack.bytes)]
+
+
+@pytest.mark.parametrize("suffix", ["index", ".pack"])
+def test_server_that_stops(faulty: Faulty, known: Machine, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A faulty that does not go on is left after a while, and nothing is kept of the pack."""
+    monkeypatch.setattr("pylayer.fleet.storage._STALL_SECONDS", 1)
+    end, sent = Event(), []
+
+    def pause() -> None:
+        sent.append(1)
+        if len(sent) > 30:
+            end.wait(120)
+
+    faulty.fault = only(suffix, dripping(pause))
+    assert "too slow" in problem(known, faulty.url)
+    end.set()
+    assert parts(known) == []
+
+
+# ---- who signs what ----------------------------------------------------------------------------------
+
+
+def test_mirror_that_lags_behind(builder: Builder, faulty: Faulty, known: Machine) -> None:
+    """An old index is not believed, and is no problem: the machine goes on with the last one, until that expires."""
+    known.pull(faulty.url)
+    for path in known.root.glob("store/*/*.pack"):
+        path.unlink()
+    builder.replace_index(number=1, issued=1)
+    result = known.pull(faulty.url)
+    assert (result.problem, result.records) == ("", 4) and known.numbers() == [1, 2, 3, 4]
+
+
+def test_key_that_was_removed(faulty: Faulty, known: Machine) -> None:
+    """After a key was taken out of the policy file, its index is not believed, even if it did not change."""
+    known.pull(faulty.url)
+    known.keys = {public_of(Ed25519PrivateKey.generate()): "new"}
+    assert "fleet.keys" in problem(known, faulty.url)
+
+
+def test_kept_index_that_expired(
+    builder: Builder, faulty: Faulty, known: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that did not change is refused when it expires."""
+    assert known.pull(faulty.url).problem == ""
+    later = builder.index.expires + 1
+    monkeypatch.setattr("pylayer.fleet.pulling.time.time", lambda: later)
+    assert "expired" in problem(known, faulty.url)
+
+
+# ---- packs that are signed and yet wrong -------------------------------------------------------------
+
+
+def list_pack(builder: Builder, data: bytes) -> None:
+    """Puts these bytes behind a signed index."""
+    digest = hashlib.sha256(data).hexdigest()
+    (builder.place / f"{digest}.pack").write_bytes(data)
+    pack = dataclasses.replace(builder.index.packs[0], sha256=digest, bytes=len(data))
+    builder.replace_index(packs=(*builder.index.packs, pack), number=NEXT)
+
+
+def pack_of(directory: Path, data: bytes, fields: dict[str, Any]) -> bytes:
+    """Returns a pack with one record that no publisher writes."""
+    header = {"identity": IDENTITY, "program": program_id(*GAME), **fields}
+    directory.chmod(0o700)
+    writer = PackWriter(str(directory / "x.pack"), header.pop("identity"), header.pop("program"), "game")
+    writer.add_parts(format.record_parts(header.pop("magic", format.CELL), data, **header))
+    return Path(writer.finish()).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "fields", "expected"),
+    [
+        (b"too short", {"flags": 2}, "shorter than a pipeline cache header"),
+        (bytes(100), {"flags": 2}, "without a pipeline cache header"),
+        (cell_data(1, OLD_DRIVER), {"flags": 2}, "another driver build"),
+        (cell_data(1), {"flags": 2, "kind": 99}, "unknown kind"),
+        (cell_data(1), {"flags": 0}, "was not published"),
+        (cell_data(1), {"flags": 2, "magic": format.ATTEST}, "wrong file"),
+        (bytes(8), {"magic": format.USED}, "was not published"),
+        (b"x=s:y\n", {"magic": format.NOTE}, "unknown content"),
+        (cell_data(1), {"flags": 2, "identity": OLD_DRIVER}, "foreign-identity"),
+        (cell_data(1), {"flags": 2, "program": 7}, "program 0000000000000007"),
+    ],
+)
+def test_signed_pack_that_is_wrong(
+    tmp_path: Path, builder: Builder, machine: Machine, data: bytes, fields: dict[str, Any], expected: str
+) -> None:
+    """A pack that a trusted key published is still verified record by record, and refused as a whole."""
+    builder.publish(1)
+    machine.pull(builder.url)
+    list_pack(builder, pack_of(tmp_path, data, fields))
+    assert expected in problem(machine, builder.url)
+    assert machine.numbers() == [1]
+
+
+def test_damaged_pack_that_is_signed(builder: Builder, machine: Machine) -> None:
+    """A pack whose bytes are those of the index, but whose records do not verify, is refused."""
+    builder.publish(*range(5))
+    machine.pull(builder.url)
+    data = bytearray((builder.place / builder.index.packs[0].name).read_bytes())
+    data[600] ^= 1
+    list_pack(builder, bytes(data))
+    assert "damaged" in problem(machine, builder.url)
+
+
+# ---- this machine ------------------------------------------------------------------------------------
+
+
+def test_store_of_somebody_else(builder: Builder, machine: Machine) -> None:
+    """A pull writes nothing into a store that others may write to."""
+    builder.publish(1)
+    (machine.root / "store").mkdir(0o777)
+    (machine.root / "store").chmod(0o777)
+    with pytest.raises(OSError, match="can be written by others"):
+        machine.pull(builder.url)
+    assert machine.files() == {}

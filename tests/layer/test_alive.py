@@ -168,8 +168,9 @@ def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None
     runtime.mkdir(parents=True)
     left.rename(runtime / f"{xxh3_64_hexdigest(os.fsencode(folder.resolve()))}-{left.name}")
     runtime.chmod(0o777)
-    world.demo("--count", COUNT, XDG_RUNTIME_DIR=str(tmp_path / "runtime"))
-    assert world.last()["fetched"] == COUNT and len(list(runtime.iterdir())) == 1
+    for log in ("warn", "info"):  # by the layer, and by policy
+        world.demo("--count", COUNT, XDG_RUNTIME_DIR=str(tmp_path / "runtime"), PYLAYER_LOG=log)
+        assert world.last()["hits"] == COUNT and len(list(runtime.iterdir())) == 1
     runtime.chmod(0o700)
     world.demo("--count", COUNT, XDG_RUNTIME_DIR=str(tmp_path / "runtime"))
     assert world.last()["fetched"] == COUNT - 1 and list(runtime.iterdir()) == []  # one is blocked

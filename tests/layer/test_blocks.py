@@ -42,30 +42,6 @@ def without_interpreter(world: World, runs: int) -> bool:
     return any("duplicates" not in run for run in world.runs()[-runs:])
 
 
-@pytest.mark.parametrize("result", [-1, -2, -3, -13, -1000012000, 1, 1000297000])
-def test_one_result_at_a_hit(scripted: ScriptedDriver, result: int) -> None:
-    """Whatever the driver returns once for a stored pipeline, the next runs find all pipelines, and nothing else is
-    stored."""
-    for _ in range(2):
-        scripted.demo("--count", COUNT)
-    scripted.demo("--count", COUNT, script=f"pipeline=error:{result}?hit@3", check=False)
-    for _ in range(2):
-        scripted.demo("--count", COUNT)
-        hits(scripted.world)
-
-
-@pytest.mark.parametrize("script", ["pipeline=error:-2?hit", "pipeline=error:-13?may-not-compile"])
-def test_run_in_which_each_hit_fails(scripted: ScriptedDriver, script: str) -> None:
-    """If each probe fails by another result than VK_PIPELINE_COMPILE_REQUIRED, in three runs, later runs find all
-    pipelines."""
-    for _ in range(2):
-        scripted.demo("--count", COUNT)
-    for _ in range(3):
-        scripted.demo("--count", COUNT, script=script, check=False)
-    scripted.demo("--count", COUNT)
-    hits(scripted.world)
-
-
 @pytest.mark.parametrize("variable", ["nocache", "shaders", "spirv", "preoptir"])
 def test_debug_variable_of_the_driver(world: World, variable: str) -> None:
     """First runs under a variable with which RADV's caches stay empty change nothing for runs without it."""

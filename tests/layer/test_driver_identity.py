@@ -3,11 +3,14 @@ tells them apart. The witness below the layer sees every byte."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import radv
 from scripted_driver import ScriptedDriver
+from world import World
 
 #: Another driver, another build of it, another device. Each differs from the default in one property that Vulkan
 #: reports, and in its data, which only its own build may get. The pipelineCacheUUID is equal in all but one.
@@ -130,3 +133,59 @@ def test_binaries_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> 
         file.write_bytes(good)
         result = scripted.application(*arguments, script=other + STRICT)
         assert (result["created"], result["from_archive"], scripted.counts["stale-uses"]) == (4, 0, 0), other
+
+
+# ---- Files ---------------------------------------------------------------------------------------
+
+
+def test_records_of_another_driver_in_a_file(world: World) -> None:
+    """If a file system puts another driver's records into a file, the layer does not load them."""
+    world.demo("--count", 8, **radv.gpu("navi31"))
+    (foreign,) = world.stored_files(".closed")
+    records = foreign.read_bytes()[256:]
+    world.demo("--count", 8)
+    (own,) = (path for path in world.stored_files(".closed") if path != foreign)
+    own.write_bytes(own.read_bytes()[:256] + records)
+    world.demo("--count", 8)
+    run = world.runs()[-1]
+    assert (run["counters"]["fetched"], run["counters"]["compiled"]) == (0, 8)
+    assert run["damage"] == {"damaged-header": 1}
+
+
+# ---- The identity --------------------------------------------------------------------------------
+
+
+def identity(world: World) -> str:
+    return str(world.runs()[-1]["identity"])
+
+
+def compiled_and_hits(world: World) -> tuple[int, int]:
+    return world.last()["compiled"], world.last()["hits"]
+
+
+def test_moved_home(world: World) -> None:
+    """Pipelines are found after the home directory was moved, as after a copy to another machine with the same
+    driver."""
+    home = world.directory / "home"
+    old = {"PYLAYER_STORE": None, "HOME": str(home), "XDG_CACHE_HOME": None}
+    world.demo("--count", 12, **old)
+    moved = world.directory / "moved"
+    shutil.move(home, moved)
+    world.store = moved / ".cache" / "pylayer"
+    world.demo("--count", 12, **{**old, "HOME": str(moved)})
+    assert compiled_and_hits(world) == (0, 12)
+
+
+@pytest.mark.parametrize("damage", [b"", bytes(400), b"format=i:1\n"], ids=["empty", "zeros", "another's"])
+def test_damaged_identity_file(world: World, damage: bytes) -> None:
+    """An identity file that is empty after a power cut costs nothing: everything is found, nothing is renamed, and the
+    first run that starts policy writes the file anew."""
+    world.demo("--count", 12)
+    path = world.store / "store" / identity(world) / "identity"
+    good = path.read_bytes()
+    path.write_bytes(damage)
+    world.demo("--count", 12)
+    assert compiled_and_hits(world) == (0, 12)
+    world.demo("--count", 12, PYLAYER_LOG="info")  # policy does not rest
+    assert compiled_and_hits(world) == (0, 12)
+    assert path.read_bytes() == good and len(list((world.store / "store").iterdir())) == 1

@@ -105,7 +105,7 @@ def test_hitches(driver: ScriptedDriver, by: str) -> None:
 
 
 def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
-    """The layer counts late frames as the report finds them in the timeline."""
+    """The layer counts late frames as the report finds them in the timeline, prints them, and has them in its JSON."""
     told = MeasuredFrames(driver, 60)
     counters = told.values["counters"]
     assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
@@ -113,6 +113,13 @@ def test_counted_by_the_layer(driver: ScriptedDriver) -> None:
     assert abs(counters["longest_frame_ns"] - longest) <= 2000 and counters["last_late_s"] > 1_700_000_000
     before, after = told.measured[1][1]
     assert before <= counters["first_frame_ns"] <= after
+    text = driver.world.pylayer("report").stdout
+    assert "late frames" in text and "compiling water-" in text
+    (own,) = json.loads(driver.world.pylayer("report", "--json").stdout)["runs"]
+    assert own["frames"] == 60 and own["frames_all_seen"] is True
+    assert own["late_frames"] == len(told.late) and own["late_by_pipelines"] == len(told.by_pipelines)
+    assert {late["frame"] for late in own["late"]} == {late.frame.number for late in told.late}
+    assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
 
 
 @pytest.mark.parametrize(
@@ -233,19 +240,6 @@ def test_off(driver: ScriptedDriver) -> None:
     driver.program("frames", 10, script=SLOW)
     counted = [values["counters"].get("frames", 0) for values in driver.world.runs()]
     assert counted in ([0], [])
-
-
-def test_report(driver: ScriptedDriver) -> None:
-    """`pylayer report` prints each late frame, and --json has the same numbers."""
-    told = MeasuredFrames(driver, 40)
-    text = driver.world.pylayer("report").stdout
-    assert "late frames" in text and "compiling water-" in text
-    (own,) = json.loads(driver.world.pylayer("report", "--json").stdout)["runs"]
-    assert own["frames"] == 40 and own["frames_all_seen"] is True
-    assert own["longest_frame_ns"] > 0
-    assert own["late_frames"] == len(told.late) and own["late_by_pipelines"] == len(told.by_pipelines)
-    assert {late["frame"] for late in own["late"]} == {late.frame.number for late in told.late}
-    assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
 
 
 def test_without_frames(world: World) -> None:

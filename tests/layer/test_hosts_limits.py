@@ -1,13 +1,14 @@
-"""Programs with resource limits, and programs in a sandbox."""
+"""Programs with resource limits, in a sandbox, and with other descriptors and directories than they began with."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 import pytest
-from host_steps import END, HOST, STORED, hits_again, lines, run_host
-from world import World
+from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored
+from world import BUILD, PACKAGE, World
 
 from pylayer import LAYER_NAME
 
@@ -24,12 +25,6 @@ def test_no_threads(real: World, way: str) -> None:
     process = run_host(real, way, "thread", *RUN, PYLAYER_LOG="info")
     assert "the policy thread cannot be created" in process.stderr
     assert not real.store.exists()
-
-
-def test_no_threads_later(world: World) -> None:
-    """If no further thread can be created, the policy thread itself waits for the disk, and everything is stored."""
-    run_host(world, "instance", "device", "no-more", "thread", "pipelines", 3, *END)
-    hits_again(world, 3)
 
 
 def runs_alone(world: World, kib: int) -> bool:
@@ -147,3 +142,143 @@ def test_policy_is_scheduled_as_main(world: World) -> None:
     """A thread with real-time priority and one processor starts policy. Policy's thread has neither."""
     process = run_host(world, "privileged", *STORED, "join", *END)
     assert "privileged: 1" in process.stdout
+
+
+# ---- Descriptors and directories -----------------------------------------------------------------
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Returns the directory for the program's own files."""
+    return tmp_path / "own"
+
+
+MANY = ("limit", "nofile", 256)
+#: The program closes every descriptor and opens files of its own under these numbers.
+TAKE = ("close-from", 3, "own-files", "own", "free-some", 20)
+#: Programs of steps, and how many pipelines are stored.
+CLOSING: dict[str, tuple[tuple[str | int, ...], int]] = {
+    "and used again": (
+        (*MANY, *STORED, *TAKE, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"),
+        8,
+    ),
+    "before the device": (
+        (*MANY, "instance", *TAKE, "device", "pipelines", 5, *END, "check-files"),
+        5,
+    ),
+    "with the journal": ((*MANY, *STORED, *TAKE[:4], "destroy-device", "check-files", "destroy-instance"), 3),
+    "one by one": ((*STORED, *("close-from", 3, "pipelines", 1, "sleep", 40) * 5, *END), 8),
+    "no thread can be created, so policy's own waits for the disk": (
+        ("instance", "device", "no-more", "thread", "pipelines", 3, *END),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "count"), CLOSING.values(), ids=CLOSING)
+def test_descriptors_are_closed(quick: World, steps: tuple[str | int, ...], count: int) -> None:
+    """A program that closes the layer's descriptors keeps its own files whole and open, also one that has the number of
+    the journal. Every pipeline is stored."""
+    process = run_host(quick, *steps)
+    assert process.stdout.count("own files: 0 wrong\n") == steps.count("check-files")
+    assert count == 3 or (lines(process) == [] and stored(quick) == [count])
+    hits_again(quick, count)
+
+
+def test_libraries_are_mapped_before_the_program_goes_on(real: World) -> None:
+    """vkCreateInstance returns after policy's libraries are mapped. Otherwise a file of the program could take the
+    number of a descriptor that the dynamic linker has just opened, and be mapped in the library's place."""
+    # Some builds of Python have the last two inside libpython.
+    libraries = ["_policy.", "_cffi_backend.", "_xxhash."]
+    libraries += [name for name in ("_struct.", "fcntl.") if list(PACKAGE.glob(f"_private/dynload/{name}*"))]
+    looks = [word for library in libraries for word in ("mapped", library)]
+    process = run_host(real, "instance", "device", *looks, *END, LD_AUDIT=str(BUILD / "tests" / "libslow_linker.so"))
+    assert [f"{library} is mapped" in process.stderr for library in libraries] == [True] * len(libraries)
+
+
+def test_all_descriptors_used(real: World, own: Path) -> None:
+    """If no descriptor is free, the program goes on and its files stay whole. One line says that nothing is stored."""
+    steps = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 3, "destroy-device"]
+    process = run_host(real, *steps, "check-files", "destroy-instance")
+    assert "own files: 0 wrong\n" in process.stdout
+    assert ["stored" in line for line in lines(process)] == [True]
+
+
+def test_started_without_standard_streams(real: World) -> None:
+    """If a program starts with its first three descriptors closed, what it writes to them does not end up in a file of
+    the layer, and what it compiles is stored."""
+    log = real.directory / "log.txt"
+    environment = {"PYLAYER_LOG": "warn", "PYLAYER_LOG_FILE": str(log)}
+    command = ("sh", "-c", 'exec "$@" 0<&- 1<&- 2<&-', "sh")
+    run_host(real, *STORED, "shout", "pipelines", 3, "shout", *END, command=command, **environment)
+    hits_again(real, 6)
+    assert log.read_text() == ""
+    for path in real.store.rglob("*"):
+        assert not path.is_file() or b"shouted" not in path.read_bytes(), path
+
+
+def test_log_file_that_the_program_closes(quick: World, own: Path) -> None:
+    """Log lines are neither lost nor written to a file of the program that has the log file's number."""
+    log = quick.directory / "log.txt"
+    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20, "pipelines", 2]
+    steps += [*END, "check-files", "instance", "device", *END]
+    process = run_host(quick, *steps, PYLAYER_LOG="info", PYLAYER_LOG_FILE=str(log))
+    assert "own files: 0 wrong\n" in process.stdout
+    assert log.read_text().count("mode cells") == 2
+
+
+def test_log_and_a_stderr_that_is_data(real: World) -> None:
+    """If a daemon closes standard error and opens its data file under that number, no log line goes into the data."""
+    data = real.directory / "data"
+    steps = ["instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data]
+    run_host(real, *steps, PYLAYER_LOG="debug")
+    assert "pylayer" not in data.read_text()  # the driver itself writes to standard error
+    hits_again(real, 2)
+
+
+def test_log_follows_a_terminal_or_appended_file(real: World) -> None:
+    """If a program redirects standard error to a file of messages, the log lines are in that file."""
+    messages = real.directory / "messages"
+    run_host(real, "instance", "append-stderr", messages, "device", "pipelines", 2, *END, PYLAYER_LOG="info")
+    assert "mode cells" in messages.read_text()
+
+
+def test_change_of_directory(real: World) -> None:
+    """A relative PYLAYER_STORE is resolved against the directory in which the program started, even after it changes
+    its directory, and with a kept plan."""
+    (real.directory / "elsewhere").mkdir()
+    for when in (1, 2, 1, 1):
+        steps = ["instance", "device", "pipelines", 3, *END]
+        steps[when:when] = ["chdir", "elsewhere"]
+        run_host(real, *steps, PYLAYER_STORE="here/store")
+    assert os.listdir(real.directory / "elsewhere") == []
+    real.store = real.directory / "here" / "store"
+    assert real.last()["hits"] == 3
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("when", [1, 2, 6])
+def test_chroot(real: World, when: int) -> None:
+    """If a program calls chroot into an empty directory, the layer creates nothing there. What was compiled before is
+    stored, and one line says that the rest is not."""
+    jail = real.directory / "jail"
+    jail.mkdir()
+    steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "2", *END]
+    if when < 6:
+        del steps[4:6]
+    steps[when:when] = ["chroot", str(jail)]
+    process = run_host(real, *steps)
+    assert os.listdir(jail) == []
+    (line,) = lines(process)
+    assert ("gave no plan" if when == 1 else "the program changed its root directory") in line
+    if when == 6:
+        hits_again(real, 3)
+
+
+def test_read_only_home(real: World) -> None:
+    """If the home directory cannot be written, the program runs as without the layer, and one line says so."""
+    blocker = real.directory / "home"
+    blocker.write_text("a file, which nobody can make directories in, root included\n")
+    process = run_host(real, "instance", "device", "pipelines", 3, *END, PYLAYER_STORE=None)
+    assert len(lines(process)) == 1
+    assert real.stored_files() == []

@@ -1,17 +1,28 @@
-"""Whatever happens to the layer's Python, the program goes on, and one line says why the layer does nothing."""
+"""Whatever happens to the layer's Python, and whatever a policy class does, the program goes on, and one line says why
+the layer does nothing."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from world import BUILD, PACKAGE, World, python_hosts
+from scripted_driver import ScriptedDriver
+from world import BUILD, PACKAGE, ROOT, Run, World, python_hosts, quick_world
+
+from pylayer.common import compiled
+from pylayer.policy import Policy
 
 HOST = Path(__file__).parent / "python_host.py"
 
@@ -151,7 +162,7 @@ def test_policy_prints_nowhere(world: World) -> None:
 # ---- programs that are Python -------------------------------------------------------------------
 
 
-#: The layer's own version in every way, two others in the most demanding one. test_hosts_python.py has every version.
+#: The layer's own version in every way, two others in the most demanding one. test_hosts.py has every version.
 PYTHONS = [("gil", sys.executable), ("nogil", sys.executable)]
 PYTHONS += [("busy", interpreter) for interpreter in sorted({python_hosts()[0], python_hosts()[-1], sys.executable})]
 
@@ -194,3 +205,303 @@ def test_functions_that_are_not_intercepted(real: World) -> None:
     under = real.run(command).stdout.splitlines()
     assert len(alone) == len(under) == len(INTERCEPTED | OTHERS)
     assert {line.split()[0] for line in {*alone} - {*under}} == INTERCEPTED
+
+
+# ---- A policy class in a real process ------------------------------------------------------------
+
+
+COUNT = 24
+NO_PLAN = "policy gave no plan for the device"
+
+
+def seen(run: Run) -> tuple[Any, ...]:
+    """Returns what the program itself can observe of its run."""
+    return run.returncode, run["created"], run["failed"], run["results"]
+
+
+@functools.cache
+def seen_alone() -> tuple[Any, ...]:
+    """Returns what the program sees without the layer, from one run for all tests."""
+    with tempfile.TemporaryDirectory() as directory:
+        return seen(quick_world(Path(directory)).demo("--count", COUNT, layers=None))
+
+
+def run_unharmed(world: World, environment: dict[str, str], **more: str) -> Run:
+    """Runs the demo and asserts that the program sees what it sees without the layer."""
+    result = world.demo("--count", COUNT, **environment, **more)
+    assert seen(result) == seen_alone()
+    return result
+
+
+def assert_next_run_hits(world: World, stored: int) -> None:
+    """Asserts that a run without the class finds this many pipelines and compiles the rest, and that the next run finds
+    all."""
+    world.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (stored, COUNT - stored)
+    if stored < COUNT:
+        world.demo("--count", COUNT)
+        assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
+def warnings(result: Run) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("pylayer: warn: ")]
+
+
+def off_lines(result: Run) -> list[str]:
+    return [line for line in warnings(result) if "is switched off for this process: " in line]
+
+
+#: Calls that do not return: in Python, in C, and in C with the GIL.
+STUCK = {
+    "loops": "while True: pass",
+    "blocks": "import time; time.sleep(1000)",
+    "keeps the lock": "7 ** 7 ** 9",
+}
+
+
+def test_class_that_hangs(tmp_path: Path) -> None:
+    """A method that does not return blocks the policy thread. The program goes on after vkDestroyDevice's deadline.
+
+    All cases run at once, because the program waits for seconds before it goes on."""
+
+    def run(way: str) -> tuple[World, Run]:
+        (tmp_path / way).mkdir()
+        world = quick_world(tmp_path / way)
+        return world, run_unharmed(world, write_policy(world, keep_cell=STUCK[way]))
+
+    seen_alone()
+    with ThreadPoolExecutor(len(STUCK)) as pool:
+        results = list(pool.map(run, STUCK))
+    for world, result in results:
+        assert warnings(result) == ["pylayer: warn: policy did not finish writing before vkDestroyDevice went on"]
+        ((pipelines, ended),) = [(run["counters"]["pipelines"], run["ended"]) for run in world.runs()]
+        assert pipelines == COUNT and ended > 0
+        assert_next_run_hits(world, 0)
+
+
+def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
+    """While a hook blocks, compiled pipelines wait in the queue. Those that do not fit are dropped and counted."""
+    body = (
+        "import time; from pylayer.inhost import boundary\n"
+        "        while boundary.counters(1)[0]['events_dropped'] == 0: time.sleep(0.01)\n        return True"
+    )
+    environment = write_policy(scripted.world, keep_cell=body)
+    payload = 8 << 20
+    result = scripted.demo("--count", 12, script=f"payload={payload}", **environment)
+    assert (result["created"], result["results"]) == (12, ["VK_SUCCESS"])
+    dropped, stored = scripted.world.last()["events_dropped"], scripted.world.runs()[-1]["stored_records"]
+    assert dropped > 0 and dropped + stored == 12
+    assert sum(path.stat().st_size for path in scripted.world.stored_files()) // payload == stored
+
+
+@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1000)"])
+def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
+    """At exit() with a device alive, its pipelines are stored and their journal is closed before the class is
+    called."""
+    alone = world.demo("--count", COUNT, "--no-destroy", layers=None)
+    result = world.demo("--count", COUNT, "--no-destroy", **write_policy(world, device_destroyed=body))
+    assert seen(result) == seen(alone)
+    assert [path.suffix for path in world.stored_files()] == [".closed"]
+    assert_next_run_hits(world, COUNT)
+
+
+# ---- importing the class ---------------------------------------------------------------------------------
+
+
+def test_import_that_blocks(world: World) -> None:
+    """If an import blocks longer than vkCreateDevice waits, the program runs as without the layer."""
+    result = run_unharmed(world, write_policy(world, top="import time; time.sleep(1000)"))
+    assert NO_PLAN in result.stderr
+    assert world.stored_files() == []
+    assert_next_run_hits(world, 0)
+
+
+@pytest.mark.parametrize("top", ["import os; os.fork()", "import os\nif os.fork() == 0: raise SystemExit(3)"])
+def test_import_that_forks(world: World, top: str) -> None:
+    """A child forked during the import ends there, and the program and its policy go on."""
+    result = run_unharmed(world, write_policy(world, top=top))
+    assert result.stdout.count('"created"') == 1
+    assert world.runs()[-1]["policy"]["failures"] == 0
+    assert_next_run_hits(world, COUNT)
+
+
+# ---- what else code in the process can do -----------------------------------------------------------
+
+#: Bodies of keep_cell that answer. What one changes in the process stays for those after it.
+ANSWERING = (
+    "settings.clear(); return True",
+    "program.executable = '../../x'; program.application = None; return True",
+    "import os; os.chdir('/'); return True",
+    "import gc; gc.collect(); gc.disable(); return True",
+    "import os; os.fork(); return True",
+    "import sys; sys.excepthook = None; sys.unraisablehook = None; return True",
+    "import sys; sys.stdout = sys.stderr = None; print('x'); return True",
+    "import sys\n    for name in list(sys.modules):\n"
+    "        if name.startswith('pylayer'): del sys.modules[name]\n    return True",
+    "return True",
+)
+
+
+def one_after_another(deeds: tuple[str, ...]) -> dict[str, str]:
+    """Returns a policy class whose keep_cell does the next of these at each call, and the last one from then on."""
+    functions = [f"def deed{n}(cell, program, settings):\n    {body}\n" for n, body in enumerate(deeds)]
+    table = f"DEEDS = [{', '.join(f'deed{n}' for n in range(len(deeds)))}]"
+    body = (
+        "self.turn = getattr(self, 'turn', -1) + 1\n"
+        f"        return DEEDS[min(self.turn, {len(deeds) - 1})](cell, program, settings)"
+    )
+    return {"top": "".join(functions) + table, "keep_cell": body}
+
+
+def test_deeds_that_answer(world: World) -> None:
+    """As long as keep_cell answers, every cell is stored, whatever it changes in the process."""
+    result = run_unharmed(world, write_policy(world, **one_after_another(ANSWERING)), PYLAYER_LOG="info")
+    assert off_lines(result) == [] and world.runs()[-1]["policy"]["failures"] == 0
+    assert_next_run_hits(world, COUNT)
+
+
+#: Bodies of keep_cell whose effect goes on after the call, and how many pipelines are stored.
+LASTING = {
+    "traces": ("import sys; sys.settrace(lambda *_: 1 // 0); return True", COUNT - 3),
+    "prints without end": ("print('x' * 100000); print('line\\n' * 5000); return True", COUNT),
+    "starts threads": (
+        "import threading\n        def spin():\n            while True: pass\n"
+        "        if threading.active_count() < 3: threading.Thread(target=spin).start()\n        return True",
+        COUNT,
+    ),
+}
+
+
+@pytest.mark.parametrize("deed", LASTING)
+def test_deeds_that_last(world: World, deed: str) -> None:
+    """If the class goes on tracing, printing or computing, the program sees what it sees without the layer."""
+    body, stored = LASTING[deed]
+    environment = write_policy(world, keep_cell=body)
+    result = run_unharmed(world, environment, PYLAYER_LOG="info")
+    assert len(off_lines(result)) == (1 if stored < COUNT else 0)
+    assert len(result.stderr.splitlines()) < 1100
+    assert_next_run_hits(world, stored)
+
+
+KEEPS_DATA = """
+        view = memoryview(cell.data)
+        kept = [cell.data, cell.data[2:8], view, view[8:], view.cast("B")[::2]]
+        self.kept = getattr(self, "kept", []) + [(data, bytes(data)) for data in kept]
+        return True"""
+COMPARES_DATA = 'print(len(self.kept), "kept,", sum(bytes(data) == copy for data, copy in self.kept), "unchanged")'
+
+
+def test_data_that_is_kept(world: World) -> None:
+    """Cell data that a class keeps, and slices and views of it, stay unchanged after the cells are gone."""
+    environment = write_policy(world, keep_cell=KEEPS_DATA, device_destroyed=COMPARES_DATA)
+    result = run_unharmed(world, environment, PYLAYER_LOG="info", MALLOC_PERTURB_="165")
+    assert f"{5 * COUNT} kept, {5 * COUNT} unchanged" in result.stderr
+    assert_next_run_hits(world, COUNT)
+
+
+HARM = {
+    "ruins builtins": "import builtins; builtins.str = builtins.type = builtins.isinstance = builtins.len = None",
+    "closes descriptors": "import os; os.closerange(3, 4096)",
+    "deletes the store": "import os, shutil; shutil.rmtree(os.environ['PYLAYER_STORE'], ignore_errors=True)",
+    "forbids files": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))",
+    "forbids writing": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))",
+}
+
+
+@pytest.mark.parametrize("damage", HARM)
+def test_damage_in_an_event(world: World, damage: str) -> None:
+    """Damage that a class does to Python, to the process or to the store costs at most stored pipelines. The program
+    goes on, and what is stored afterwards is whole."""
+    run_unharmed(world, write_policy(world, keep_cell=f"{HARM[damage]}; return True"))
+    world.demo("--count", COUNT)
+    assert world.last()["hits"] + world.last()["compiled"] == COUNT
+    world.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
+# ---- what the user sees ---------------------------------------------------------------------------------
+
+
+def test_stats_say_it(world: World) -> None:
+    """`pylayer stats` shows one line for a class that was switched off."""
+    world.demo("--count", COUNT, **write_policy(world, keep_cell="raise ValueError('no')"))
+    command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
+    text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split())
+    assert (
+        "pipelines: policy class mine:Mine was switched off: 3 failures in a row; the last: keep_cell: ValueError: no "
+        "(mine.py, line "
+    ) in text
+    assert "(failures: 3)" in text
+
+
+# ---- policy files ----------------------------------------------------------------------------------
+
+
+def test_policy_file_with_a_thousand_rules(world: World) -> None:
+    """A policy file with 1,000 rules may take longer to read than vkCreateDevice waits. Once it has a compiled copy,
+    the last rule that matches applies."""
+    rules = "".join(f'  - match: {{executable: "game{n}*"}}\n    set: {{mode: observe}}\n' for n in range(1000))
+    config = world.directory / "policy.yaml"
+    config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{mode: "off"}}\n')
+    run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    compiled.load(None, str(config), str(world.store))
+    run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    assert world.runs()[-1]["reason"] == "switched off by the policy file"
+    assert world.stored_files() == []
+
+
+# ---- The class of docs/policy.md -----------------------------------------------------------------
+
+
+PAGE = (ROOT / "docs" / "policy.md").read_text()
+MODULE = re.findall(r"^```python\n# new_and_slow\.py\n(.*?)^```", PAGE, re.M | re.S)[0]
+
+
+@pytest.fixture
+def page_module(world: World) -> Path:
+    """The page's page_module, for programs of any version, beside a policy file that names it."""
+    world.environment |= world.policy("policy: new_and_slow:NewAndSlow\n")
+    path = world.directory / "new_and_slow.py"
+    path.write_text(changed("LEAST_VERSION = 2", "LEAST_VERSION = 1"))
+    return path
+
+
+def changed(text: str, new: str, source: str = MODULE) -> str:
+    assert text in source
+    return source.replace(text, new)
+
+
+def test_old_version(world: World, page_module: Path) -> None:
+    """An old version of the program stores nothing, and the log says why. The demo's version is 1."""
+    page_module.write_text(MODULE)
+    old = world.demo("--count", 8, PYLAYER_LOG="info")
+    assert "version 1 is too old" in old.stderr
+    assert world.runs() == [] and world.stored_files() == []
+
+
+def test_slow_only(world: World, page_module: Path) -> None:
+    """The store gets the pipelines that took at least as long as the class says. The next run finds these and compiles
+    the others again."""
+    page_module.write_text(changed("5_000_000", "400_000_000", page_module.read_text()))
+    world.environment["PYLAYER_TEST_DRIVER"] = "pipeline=slow:400?compile@/4"
+    for hits in (0, 3):
+        world.demo("--count", 12)
+        assert (world.last()["hits"], world.last()["compiled"]) == (hits, 12 - hits)
+    assert world.runs()[0]["stored_records"] == 3
+    facts = world.runs()[-1]["policy"]
+    assert facts["failures"] == 0 and facts["switched_off"] == ""
+
+
+def test_class_is_explained(world: World, page_module: Path) -> None:
+    """The two commands that the page names for a new class accept it and show what it decides."""
+    unset = {"VK_INSTANCE_LAYERS": None, "VK_ADD_LAYER_PATH": None}
+    for arguments, says in ((["check"], "is valid"), (["explain", "anything"], "new_and_slow")):
+        assert says in world.pylayer("policy", *arguments, **unset).stdout
+
+
+def test_methods_are_listed() -> None:
+    """The page lists each method of Policy with its arguments."""
+    for name, method in inspect.getmembers(Policy, inspect.isfunction):
+        if not name.startswith("_"):
+            arguments = ", ".join(list(inspect.signature(method).parameters)[1:])
+            assert f"| `{name}({arguments})` |" in PAGE

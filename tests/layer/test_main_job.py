@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from host_steps import LEAKS_A_CACHE
 from pipeline_binaries import with_disk_cache
-from programs.ways import ways
+from programs.ways import Arguments, ways
+from scripted_driver import ScriptedDriver
 from world import LAYER_NAME, World, seen
 
 #: Each way runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
@@ -95,3 +97,68 @@ def test_abrupt_end_loses_little(world: World, ending: str) -> None:
     assert world.last()["compiled"] <= 200
     world.demo("--count", 300)
     assert world.last()["compiled"] == 0
+
+
+# ---- The scripted driver -------------------------------------------------------------------------
+
+
+#: Every way, and one that uses the second device.
+EVERY_WAY: dict[str, Arguments] = {**ways(), "second device": ["--count", 12, "--device", "1"]}
+
+
+@pytest.mark.parametrize("script", ["nonsense", "create-cache=fly", "create-cache=error", "create-cache=crash?odd"])
+def test_wrong_script_is_an_error(scripted: ScriptedDriver, script: str) -> None:
+    """An invalid script ends the program, so that a misspelt one cannot pass a test by injecting nothing."""
+    result = scripted.demo("--count", 1, script=script, layered=False, check=False)
+    assert result.returncode != 0 and "test driver: " in result.stderr
+
+
+#: Programs that run differently with each mode. The others are about the process, the device and its version, which do
+#: not depend on the mode, or have less than one of these.
+DIFFERENT = (
+    "ray tracing",
+    "deferred ray tracing",
+    "libraries, feedback",
+    "large batches",
+    "threads and batches",
+    "derivatives",
+    "early return",
+    "may not compile",
+    "feedback in batches",
+    "own cache, threads",
+    "own cache, batches",
+    "own cache, feedback",
+    "own cache, no destroy",
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "way"),
+    [(mode, way) for mode in ("auto", "binaries") for way in EVERY_WAY if mode == "auto" or way in DIFFERENT],
+)
+def test_program_notices_nothing(scripted: ScriptedDriver, way: str, mode: str) -> None:
+    """With each mode the program sees in two runs what it sees without the layer."""
+    scripted.settings(mode=mode)
+    alone = seen(scripted.demo(*EVERY_WAY[way], layered=False, script="devices=2"))
+    assert alone["returncode"] == 0
+    for _ in range(2):
+        assert seen(scripted.demo(*EVERY_WAY[way], script="devices=2")) == alone
+
+
+def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:
+    """The witness reports a program that leaks a pipeline cache."""
+    scripted.program(LEAKS_A_CACHE, layered=False, allow=True)
+    assert "VIOLATION vkDestroyDevice with 1 objects alive: VkPipelineCache" in scripted.violations
+
+
+def test_witness_sees_foreign_bytes(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """Without the layer, a cache file with one byte changed is used and is a violation. The driver's own data is
+    not."""
+    file = tmp_path / "cache"
+    scripted.demo("--count", 4, "--cache", "object", "--cache-save", file, layered=False)
+    scripted.demo("--count", 4, "--cache", file, layered=False)
+    assert scripted.counts["hits"] == 4
+    file.write_bytes(file.read_bytes()[:-9] + b"?" + file.read_bytes()[-8:])
+    scripted.demo("--count", 4, "--cache", file, layered=False, allow=True)
+    assert len(scripted.violations) == 1 and "vkCreatePipelineCache" in scripted.violations[0]
+    assert scripted.counts["damaged-uses"] == 1

@@ -1,15 +1,17 @@
 """Programs that load and save a cache of their own, and compile nothing. What they read from the driver under the layer
-passes without an interpreter. All other data is asked about."""
+passes without an interpreter. All other data is asked about, and data of another driver is refused."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
 
 import pytest
 import xxhash
-from host_steps import END, HOST
+from host_steps import END, HOST, run_host
+from recipes.small import ZERO_LENGTH
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
@@ -192,15 +194,6 @@ def test_many_devices_write_one_file(scripted: ScriptedDriver, file: Path) -> No
 def flipped(data: bytes, at: int) -> bytes:
     at %= len(data)
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-
-@pytest.mark.parametrize("at", [0, 8, 31, 32, 100, -1])
-def test_a_changed_byte(world: World, file: Path, at: int) -> None:
-    """Data with one changed bit is not known, wherever the bit is. Policy is asked, and refuses the data."""
-    fill(world, file)
-    file.write_bytes(flipped(file.read_bytes(), at))
-    assert has_asked(run(world, file, "mapped", "_policy."))
-    assert "attested" not in world.outcomes() and world.last()["caches_emptied"] == 1
 
 
 def test_data_from_without_the_layer(world: World, file: Path) -> None:
@@ -391,3 +384,121 @@ def test_stored_pipelines_in_a_cache_with_data(world: World, file: Path) -> None
         path.unlink()
     run(world, file, count=COUNT + 4)
     assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT + 4, 0)
+
+
+# ---- Data that is not from this driver -----------------------------------------------------------
+
+
+@pytest.fixture
+def saved(world: World, tmp_path: Path) -> Path:
+    """Returns a cache file that this driver wrote for 20 pipelines, without the layer."""
+    path = tmp_path / "application.cache"
+    world.demo("--count", 20, "--cache", "object", "--cache-save", path, layers=None)
+    return path
+
+
+def test_header_only(world: World, saved: Path) -> None:
+    """A header without entries passes, because it is what an empty cache returns."""
+    saved.write_bytes(saved.read_bytes()[:32])
+    result = world.demo("--count", 4, "--cache", saved)
+    assert result["created"] == 4 and world.last()["caches_emptied"] == 0
+
+
+def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path) -> None:
+    """After its data was refused, the application's cache holds all pipelines when it is saved."""
+    saved.write_bytes(saved.read_bytes()[:16] + bytes(16) + saved.read_bytes()[32:])  # another UUID
+    repaired = tmp_path / "repaired.cache"
+    world.demo("--count", 20, "--cache", saved, "--cache-save", repaired)
+    alone = world.demo("--count", 20, "--cache", repaired, "--feedback", layers=None)
+    assert alone["feedback"]["application_cache_hit"] == 20
+
+
+def test_zero_length_with_a_pointer(world: World) -> None:
+    """A pointer with a length of zero becomes an empty cache."""
+    process = world.recipe(ZERO_LENGTH)
+    assert "created result=0" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr
+
+
+# ---- A policy that gives no verdict in time ------------------------------------------------------
+
+
+#: A policy class whose admit_cache never answers.
+HANGS = """
+import time
+from pylayer.policy import Policy
+
+class Hangs(Policy):
+    def plan_device(self, program, facts, settings):
+        open({asked!r}, "w").close()
+        return super().plan_device(program, facts, settings)
+
+    def admit_cache(self, data, facts, settings):
+        time.sleep(3600)
+"""
+
+
+def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
+    """Returns a policy file. One run calls its class before the test, so that the next plan comes soon."""
+    (tmp_path / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
+    config = tmp_path / "hangs.yaml"
+    config.write_text(json.dumps({"policy": "hangs:Hangs", "settings": settings}))
+    world.demo("--count", 1, PYLAYER_CONFIG=str(config))
+    assert (tmp_path / "asked").exists()
+    return str(config)
+
+
+@pytest.mark.parametrize("mode", ["cells", "off"])
+def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, mode: str) -> None:
+    """If policy is late, a program's valid data reaches the driver."""
+    config = policy_that_hangs(world, tmp_path, mode=mode)
+    saved = tmp_path / "program.cache"
+    world.demo("--count", 20, "--cache", "object", "--cache-save", saved)
+    result = world.demo("--count", 20, "--cache", saved, "--feedback", PYLAYER_CONFIG=config)
+    assert result["feedback"]["application_cache_hit"] == 20
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_strict_data_needs_a_verdict(scripted: ScriptedDriver, tmp_path: Path, is_damaged: bool) -> None:
+    """With application_caches: strict and no verdict in time, the program gets an empty cache."""
+    scripted.world.environment |= scripted.environment("")  # for the run before the test, too
+    config = policy_that_hangs(scripted.world, tmp_path, application_caches="strict")
+    saved = tmp_path / "program.cache"
+    scripted.demo("--count", 8, "--cache", "object", "--cache-save", saved)
+    data = saved.read_bytes()
+    saved.write_bytes(data[:-1] + bytes([data[-1] ^ is_damaged]))
+    result = scripted.demo("--count", 8, "--cache", saved, "--feedback", PYLAYER_CONFIG=config)
+    assert result["created"] == 8 and result["feedback"]["application_cache_hit"] < 8
+
+
+def test_thread_cancelled_while_it_waits(world: World, tmp_path: Path) -> None:
+    """If a program cancels a thread that waits for a verdict, its other threads go on."""
+    config = policy_that_hangs(world, tmp_path)
+    run_host(world, "instance", "device", "cancel", "pipelines", 3, *END, PYLAYER_CONFIG=config)
+
+
+#: A policy class that takes half a second for a verdict.
+SLOW = """
+class Mine(Policy):
+    def admit_cache(self, data, facts, settings):
+        import time
+        time.sleep({seconds})
+        return super().admit_cache(data, facts, settings)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(0.5, 11), (3600, 0)])
+def test_the_wait_is_one_for_the_device(world: World, tmp_path: Path, seconds: float, known: int) -> None:
+    """A device waits two seconds for all verdicts together. Beyond that, a program's data passes, and the next run
+    knows it, but for what policy was working on, or if policy gave none."""
+    files = [str(tmp_path / f"{number}.cache") for number in range(12)]
+    fills = [word for number, file in enumerate(files) for word in ("pipelines", str(number + 1), "save-cache", file)]
+    world.run([str(HOST), "instance", "device", "load-cache", "/nowhere", *fills], VK_INSTANCE_LAYERS="")
+    loads = [word for file in files for word in ("load-cache", file, "destroy-cache")]
+    policy = world.policy_class(SLOW.format(seconds=seconds))
+    world.run([str(HOST), "instance", "device", *loads, "spawn", "sleep 1", *END], **policy)
+    assert len(world.known_data()) == known
+    if known:
+        assert world.last()["caches_emptied"] == 0 and world.last()["answers_late"] >= 6
+    world.run([str(HOST), "instance", "device", *loads, *END])
+    outcomes = world.outcomes()
+    assert (outcomes.get("attested", 0), outcomes["unknown"]) == (known, 12 - known)

@@ -212,7 +212,14 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("fault", [damage, lambda path: path.write_bytes(b""), give_away, open_to_group, by_link, pipe])
+def open_directory(path: Path) -> None:
+    path.parent.chmod(0o777)
+
+
+FAULTS = [damage, lambda path: path.write_bytes(b""), give_away, open_to_group, by_link, pipe, open_directory]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_copy_that_is_not_believed(world: World, fault: object) -> None:
     """The layer does not use a compiled copy that is damaged or that another user could have written. Policy starts and
     decides by the policy file."""
@@ -222,14 +229,6 @@ def test_copy_that_is_not_believed(world: World, fault: object) -> None:
     fault(copy)  # type: ignore[operator]
     seen = run_as(world, "mine")
     assert seen.interpreter and seen.skipped
-
-
-def test_directory_of_copies_that_is_not_believed(world: World) -> None:
-    """The layer does not use a compiled copy in a directory that others may write to."""
-    policy_file(world, "skip: [{executable: mine}]\n")
-    compile_policy(world)
-    (world.store / "policy").chmod(0o777)
-    assert run_as(world, "mine").interpreter
 
 
 def test_policy_file_of_a_stranger(world: World) -> None:

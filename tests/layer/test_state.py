@@ -1,11 +1,13 @@
-"""State: what a program asks for when it creates pipelines is in the store, each thing once. Warm runs pay nothing."""
+"""State: what a program asks for when it creates pipelines is in the store, each thing once, and can be rebuilt. Warm
+runs pay nothing."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+import recorded_state
 from host_steps import END, run_host
 from recipes.identifiers import recipe
 from world import BUILD, LAYER_NAME, ROOT, World
@@ -39,31 +41,6 @@ def state_files(world: World) -> dict[str, int]:
 def is_complete(world: World) -> bool:
     """Whether the next run records nothing."""
     return not list((world.store / "state").glob("*.unrecorded"))
-
-
-@pytest.mark.parametrize(
-    ("command", "least"),
-    [
-        (WAYS, 120),
-        ([DEMO, "--count", "40"], 40),
-        ([DEMO, "--count", "8", "--gpl"], 45),
-        ([DEMO, "--count", "6", "--ray-tracing"], 6),
-        ([WAYS[0], RECIPES / "rays.recipe"], 16),
-        ([WAYS[0], RECIPES / "deferred.recipe"], 19),
-        ([BUILD / "tests" / "layouts"], 14),
-    ],
-    ids=["ways", "demo", "libraries", "ray tracing", "rays", "deferred", "layouts"],
-)
-def test_every_way_is_recorded(real: World, command: list[Path | str], least: int) -> None:
-    """Every pipeline has its state in the store, with all that it is made of, but for those that cannot be recorded."""
-    real.run([str(part) for part in command], VK_INSTANCE_LAYERS=LAYER_NAME, **recording(real))
-    found = only_state(real)
-    assert not found.damage and len(found.created) >= least
-    for created in found.created.values():
-        for digest in created.key[:3]:
-            found.with_inputs(digest, ())
-    reasons = Counter({key: int(value) for run in real.runs() for key, value in run.get("unrecorded", {}).items()})
-    assert reasons.keys() <= UNRECORDED
 
 
 def test_warm_runs_record_nothing(real: World) -> None:
@@ -203,3 +180,75 @@ def test_after_a_power_cut(real: World) -> None:
     (real.store / "state" / f"{name[:16]}.unrecorded").touch()  # the next run reads what is recorded
     result = real.demo("--count", 4, "--seed", 9, PYLAYER_LOG="warn", **recording(real))
     assert result["created"] == 4 and "pylayer: warn" not in result.stderr
+
+
+# ---- Rebuilt -------------------------------------------------------------------------------------
+
+
+NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
+
+
+def way(name: str) -> list[Path]:
+    return [WAYS[0], RECIPES / "ways" / f"{name}.recipe"]
+
+
+#: What creates pipelines.
+COMMANDS: dict[str, list[Path | str]] = {
+    "compute and graphics, with specialization": [DEMO, "--count", "40"],
+    "every other kind of specialization": [*way("constants")],
+    "VkPipelineCaches of the program": [*way("caches")],
+    "derivatives": [*way("derivatives")],
+    "device groups, private data": [*way("device_group"), *way("private_data")[1:]],
+    "creation feedback": [*way("feedback")],
+    "flags in a structure, early returns": [*way("flags")],
+    "shader code in the stage": [*way("inline_modules")],
+    "graphics libraries and links": [DEMO, "--count", "8", "--gpl"],
+    "libraries of libraries, links with own parts": [*way("libraries")],
+    "subpasses, dynamic rendering, multiview, dynamic topology": [*way("rendering")],
+    "tessellation, geometry, task and mesh shaders": [*way("stages")],
+    "robustness, descriptor heaps": [*way("robustness"), *way("descriptor_heap")[1:]],
+    "subgroup sizes": [*way("subgroups")],
+    "Y'CbCr, immutable samplers, descriptor buffers, push and mutable descriptors": [BUILD / "tests" / "layouts"],
+    "ray tracing": [DEMO, "--count", "6", "--ray-tracing"],
+    "ray tracing libraries, captured handles": [WAYS[0], RECIPES / "rays.recipe"],
+    "deferred operations": [WAYS[0], RECIPES / "deferred.recipe"],
+    "captured statistics and representations": [*way("executables")],
+    "shader objects beside pipelines": [*way("shader_objects")],
+}
+
+
+def run(world: World, command: list[Path | str], **environment: str) -> None:
+    world.run([str(part) for part in command], VK_INSTANCE_LAYERS=LAYER_NAME, **environment)
+
+
+def rebuild(world: World, **environment: str) -> dict[str, Any]:
+    (one,) = recorded_state.rebuilds(world.pylayer("rebuild", **environment).stdout)
+    return one
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_another_card(real: World, name: str) -> None:
+    """Recorded on one card, compiled for another without the program: its first run there finds everything, but for
+    what cannot be recorded."""
+    env = recording(real)
+    run(real, COMMANDS[name], **env)
+    why = rebuild(real, **env, **NEW_CARD)["not_recorded"]
+    run(real, COMMANDS[name], **env, **NEW_CARD)
+    after = real.last()
+    compiled = after["compiled"] + after["plain_compiled"]
+    assert (after["hits"] > 0 or after["uncacheable"] > 0) and compiled <= sum(why.values())
+    assert why.keys() <= UNRECORDED
+
+
+@pytest.mark.parametrize("wish", ["", "ignore"])
+def test_identifiers_are_rebuilt(real: World, wish: str) -> None:
+    """A device enables VK_EXT_shader_module_identifier. The rebuild knows shaders as the recording does: by their
+    identifiers, or by their code, such as in the recordings that fossilize-replay leaves."""
+    file = real.directory / "record.recipe"
+    file.write_text(recipe("record", real.directory / "identifiers"))
+    env = {**recording(real), "PYLAYER_SHADER_IDENTIFIERS": wish}
+    run(real, [WAYS[0], file], **env)
+    rebuild(real, **{**env, **NEW_CARD, "PYLAYER_SHADER_IDENTIFIERS": ""})
+    run(real, [WAYS[0], file], **env, **NEW_CARD)
+    after = real.last()
+    assert (after["hits"] > 0, after["compiled"]) == (True, 0)

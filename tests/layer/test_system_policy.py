@@ -53,24 +53,25 @@ def test_named_file_lies_over_the_system(world: World, system: Path, tmp_path: P
     assert mode(world) == "observe" and world.stored_files() == []
 
 
-@pytest.mark.parametrize("with_user", [False, True])
+@pytest.mark.parametrize("whose", ["the system's", "the system's below the user's", "the user's"])
 @pytest.mark.parametrize("how", ["appears", "changes", "goes"])
-def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: str, with_user: bool) -> None:
-    """The second run with the same files has no interpreter. If the system's file appears, changes or goes, the very
-    next run obeys."""
+def test_change_is_obeyed_at_once(world: World, system: Path, user: Path, how: str, whose: str) -> None:
+    """The second run with the same files has no interpreter. If a file appears, changes or goes, the very next run
+    obeys."""
     on, off = "settings: {mode: cells}\n", "settings: {mode: observe}\n"
-    if with_user:
+    if "below" in whose:
         user.write_text("settings: {application_caches: check}\n")
+    file = user if whose == "the user's" else system
     if how != "appears":
-        system.write_text(on if how == "changes" else off)
+        file.write_text(on if how == "changes" else off)
     assert mode(world) == ("observe" if how == "goes" else "cells")
     again = start(world)
     if how != "goes":  # to observe needs policy
         assert "threads: 1" in again.stdout and world.last()["fetched"] == 4
     if how == "goes":
-        system.unlink()
+        file.unlink()
     else:
-        system.write_text(off)
+        file.write_text(off)
     assert mode(world) == ("cells" if how == "goes" else "observe")
 
 

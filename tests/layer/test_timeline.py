@@ -1,4 +1,5 @@
-"""The timeline of a run: what was compiled, when, by which thread, and with which outcome, for every mode."""
+"""The timeline of a run: what was compiled, when, by which thread, with which outcome and under which name, for every
+mode."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import xxhash
 from world import AWAKE, BUILD, World
 
 from pylayer.inhost import maintaining
@@ -91,19 +93,6 @@ def test_ways(world: World, arguments: list[str], settings: str, expected: list[
     assert sum(event.number for event in pipelines(world)) == (int(arguments[1]) if expected else 0)
 
 
-def test_observed(world: World) -> None:
-    """With the mode observe nothing is stored, and creations are recorded with the same fingerprints as with other
-    modes."""
-    world.demo("--count", COUNT, "--seed", 7)
-    expected = {event.fingerprint for event in pipelines(world)}
-    stored = world.stored_files()
-    config = policy(world, "mode: observe")
-    world.demo("--count", COUNT, "--seed", 7, "--api", "1.3", "--features13", "--feedback", **config)
-    assert set(outcomes(world)) == {"plain"}
-    assert {event.fingerprint for event in pipelines(world)} <= expected
-    assert world.stored_files() == stored
-
-
 def test_cache_verdicts(world: World) -> None:
     """Data that the program passes to vkCreatePipelineCache and that policy judges is recorded with the verdict and its
     reason."""
@@ -152,3 +141,60 @@ def test_devices_that_come_and_go(world: World) -> None:
     many = [*device * maintaining.DEVICES, "spawn", gone.replace(str(left), str(there))]
     world.run([str(BUILD / "tests" / "host"), "instance", *device, *few, *many, "destroy-instance"], **AWAKE)
     assert len(world.runs()) == 11 + maintaining.DEVICES
+
+
+# ---- Names of shaders and pipelines --------------------------------------------------------------
+
+
+PROGRAM = str(BUILD / "tests" / "debug_names")
+EXTENSION = "VK_EXT_debug_utils"
+
+
+def newest_timeline(world: World) -> Timeline | None:
+    """Returns the timeline of the newest_timeline run."""
+    *_, (name, _) = runs.read_named(str(world.store))
+    return timeline.read(str(world.store), name)
+
+
+def recorded(world: World) -> Timeline:
+    """Returns the timeline of the newest_timeline run, which there must be."""
+    line = newest_timeline(world)
+    assert line is not None and line.outcome == "ok"
+    return line
+
+
+@pytest.mark.parametrize("mode", ["cells", "binaries"])
+def test_names_are_recorded(world: World, mode: str) -> None:
+    """The timeline has the shaders of each compiled pipeline, with their hashes and names, and the pipelines' names. A
+    name that was replaced before a pipeline was created is not there, nor does a destroyed module pass its name on."""
+    world.run([PROGRAM, EXTENSION], **world.policy(f"settings: {{mode: '{mode}'}}\n"), **AWAKE)
+    line = recorded(world)
+    main, twin = [event.fingerprint for event in line.events if event.is_compile][:2]
+    assert list(line.shaders) == [main, twin]
+    ((stage, _, name),), ((other_stage, _, other_name),) = line.shaders.values()
+    assert (stage, name, other_stage, other_name) == (0x20, "hero.comp", 0x20, "")
+    assert line.names == {main: "the hero's other cape", twin: "n" * 63}
+    assert line.name_of(main) == "the hero's other cape"
+
+
+def test_hash_is_of_the_code(world: World) -> None:
+    """A shader's hash is the XXH3-64 of its SPIR-V, so that it can be found among a program's files."""
+    world.run([PROGRAM, EXTENSION])
+    source = (Path(__file__).parent / "program.h").read_text()
+    words = source.partition("shader_code[] = {")[2].partition("}")[0].replace(",", " ").split()
+    code = b"".join(int(word, 0).to_bytes(4, "little") for word in words)
+    assert {found for ((_, found, _),) in recorded(world).shaders.values()} == {xxhash.xxh3_64_intdigest(code)}
+
+
+def test_without_the_extension(world: World) -> None:
+    """Of a program that does not enable the extension, the shaders are recorded without names."""
+    world.run([PROGRAM])
+    line = recorded(world)
+    assert [name for ((_, _, name),) in line.shaders.values()] == ["", ""] and not line.names
+
+
+def test_hits_send_no_names(world: World) -> None:
+    """A run that only hits starts no interpreter, and records no names."""
+    world.run([PROGRAM, EXTENSION])
+    world.run([PROGRAM, EXTENSION])
+    assert world.last()["hits"] == 3 and newest_timeline(world) is None

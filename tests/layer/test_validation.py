@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_steps import LEAKS_A_CACHE
@@ -16,6 +17,8 @@ from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, ROOT, World
 
 pytestmark = VALIDATES
+
+DEMO = [str(BUILD / "demo" / "pipelines")]
 
 #: Modes of the demo program. Without the layer, validation reports nothing in any of them. What the layer does alike in
 #: all ways is in each; test_recipes.py validates the rest of what programs chain.
@@ -31,33 +34,7 @@ WAYS = ways(
         "features chained and asked for",
     )
 )
-
-
-def messages(world: World, arguments: Arguments, tmp_path: Path, **environment: str) -> str:
-    """Runs the demo with validation below the layer. Returns what validation reported."""
-    log = tmp_path / "validation.txt"
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
-    world.run([*command, str(BUILD / "demo" / "pipelines"), *map(str, arguments)], **environment)
-    return log.read_text()
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_validation_has_nothing_to_say(world: World, tmp_path: Path, way: str) -> None:
-    """With the cells mode validation reports nothing, with an empty store and a full one."""
-    assert messages(world, WAYS[way], tmp_path) == ""
-    assert messages(world, WAYS[way], tmp_path) == ""
-    assert world.runs()[-1]["mode"] == "cells"
-
-
-def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
-    """Storing pipelines that the driver's disk cache has is valid."""
-    disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
-    world.demo("--count", 12, "--feedback", layers=None, **disk)
-    assert messages(world, ["--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
-    assert world.last()["compiled"] > 0
-
-
-#: Modes of the demo program with which a device can have pipeline binaries.
+#: Modes with which a device can have pipeline binaries.
 FOR_BINARIES: dict[str, Arguments] = {
     name: [*arguments, "--api", "1.3"]
     for name, arguments in ways(
@@ -72,7 +49,9 @@ FOR_BINARIES: dict[str, Arguments] = {
         )
     ).items()
 }
-
+#: Modes for validation above the layer, which sees what the program gets: handles, results and cache data. Threads and
+#: device chains do not change these.
+SEEN_ABOVE = ("ray tracing", "libraries, feedback", "own cache, threads")
 
 #: Modes of the program that uses VK_KHR_pipeline_binary. Without the layer, validation reports nothing in any of them.
 USING_BINARIES: dict[str, Arguments] = {
@@ -88,44 +67,50 @@ USING_BINARIES: dict[str, Arguments] = {
 
 def validated(
     world: World,
-    program: list[str],
+    program: list[Any],
     tmp_path: Path,
-    above: bool,
-    settings: str,
-    script: str | None = None,
-    layered: bool = True,
+    settings: str = "{}",
+    above: bool = False,
+    layers: str | None = LAYER_NAME,
+    check: bool = True,
+    **environment: str | None,
 ) -> str:
-    """Runs the program with validation above or below the layer; ``script`` is the scripted driver's. Returns what
-    validation reported."""
+    """Runs the program with validation above or below the layer. Returns what validation reported."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
-    if above:
-        command += ["--below", LAYER_NAME]
-    world.run(
-        [*command, "--", *program],
-        PYLAYER_TEST_DRIVER=script,
-        VK_INSTANCE_LAYERS=LAYER_NAME if layered and not above else None,
-        **world.policy(f"settings: {settings}\n"),
-    )
-    return without_mistakes(log.read_text())
+    command += ["--below", LAYER_NAME] if above else []
+    layers = None if above else layers
+    policy = world.policy(f"settings: {settings}\n")
+    world.run([*command, "--", *map(str, program)], check, VK_INSTANCE_LAYERS=layers, **policy, **environment)
+    return log.read_text()
 
 
-#: Modes for validation above the layer, which sees what the program gets: handles, results and cache data. Threads and
-#: device chains do not change these.
-SEEN_ABOVE = ("ray tracing", "libraries, feedback", "own cache, threads")
+#: Ways of the demo program, the layer's mode, and whether validation is above it.
+CASES: dict[str, tuple[Arguments, str, bool]] = {
+    **{f"cells, {way}": (WAYS[way], "auto", False) for way in WAYS},
+    **{f"binaries, {way}": (FOR_BINARIES[way], "binaries", False) for way in FOR_BINARIES},
+    **{f"binaries below, {way}": (FOR_BINARIES[way], "binaries", True) for way in SEEN_ABOVE},
+    "the driver's cache is replaced": (FOR_BINARIES["mixed"], "binaries, driver_cache: replace", False),
+}
 
 
-@pytest.mark.parametrize(
-    ("way", "above"),
-    [(way, False) for way in FOR_BINARIES if way != "feedback in batches"] + [(way, True) for way in SEEN_ABOVE],
-)
-def test_validation_of_the_binaries_mode(world: World, tmp_path: Path, way: str, above: bool) -> None:
-    """With the binaries mode validation reports nothing, below the layer and above it, with an empty store and a
-    full one."""
-    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[way])]
+@pytest.mark.parametrize(("arguments", "mode", "above"), CASES.values(), ids=CASES)
+def test_validation_has_nothing_to_say(
+    world: World, tmp_path: Path, arguments: Arguments, mode: str, above: bool
+) -> None:
+    """Validation reports nothing, below the layer and above it, with an empty store and a full one."""
     for _ in range(2):
-        assert validated(world, program, tmp_path, above, "{mode: binaries}") == ""
-    assert world.runs()[-1]["mode"] == "binaries"
+        said = validated(world, DEMO + list(arguments), tmp_path, f"{{mode: {mode}}}", above)
+        assert (said if mode == "auto" else without_mistakes(said)) == ""
+    assert world.runs()[-1]["mode"] == ("cells" if mode == "auto" else "binaries")
+
+
+def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
+    """Storing pipelines that the driver's disk cache has is valid."""
+    disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
+    world.demo("--count", 12, "--feedback", layers=None, **disk)
+    assert validated(world, [*DEMO, "--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
+    assert world.last()["compiled"] > 0
 
 
 @pytest.mark.parametrize(
@@ -142,68 +127,56 @@ def test_validation_of_the_binaries_mode(world: World, tmp_path: Path, way: str,
 def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path: Path, script: str) -> None:
     """Captures, retries and replacements are valid, with an empty store and a full one. The driver's limits are all
     zero, so validation reports errors of the program's shaders, the same as without the layer."""
-    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["feedback in batches"])]
+    program = DEMO + list(FOR_BINARIES["feedback in batches"])
 
-    def rules(under: str, layered: bool) -> set[str]:
-        said = validated(scripted.world, program, tmp_path, False, "{mode: binaries}", under, layered)
-        return set(re.findall(r"\[ (\S+) \]", said))
+    def rules(under: str, layers: str | None = LAYER_NAME) -> set[str]:
+        said = validated(
+            scripted.world, program, tmp_path, "{mode: binaries}", layers=layers, PYLAYER_TEST_DRIVER=under
+        )
+        return set(re.findall(r"\[ (\S+) \]", without_mistakes(said)))
 
-    alone = rules("", False)
+    alone = rules("", None)
     assert not [rule for rule in alone if "inar" in rule]
     for under in (script, "", script):
-        assert rules(under, True) <= alone
+        assert rules(under) <= alone
     assert scripted.world.runs()[-1]["mode"] == "binaries"
 
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
 def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, above: bool) -> None:
     """The layer never combines binaries with FAIL_ON_PIPELINE_COMPILE_REQUIRED, which Vulkan forbids."""
-    program = [str(BUILD / "demo" / "pipelines"), "--count", "8", "--batch", "4", "--api", "1.3"]
-    assert validated(world, program, tmp_path, above, "{mode: binaries}") == ""
-    refusing = [*program, "--fail-on-compile-required", "--early-return"]
-    assert validated(world, refusing, tmp_path, above, "{mode: binaries}") == ""
+    program = [*DEMO, "--count", 8, "--batch", 4, "--api", "1.3"]
+    for more in ((), ("--fail-on-compile-required", "--early-return")):
+        assert without_mistakes(validated(world, [*program, *more], tmp_path, "{mode: binaries}", above)) == ""
     assert world.last()["binary_hits"] == 8
 
 
 @pytest.mark.parametrize(
-    ("mode", "above", "way"),
-    [
-        *(("binaries", False, way) for way in USING_BINARIES),
-        *(("binaries", True, way) for way in ("capture", "ray tracing")),
-    ],
+    ("above", "way"), [*((False, way) for way in USING_BINARIES), (True, "capture"), (True, "ray tracing")]
 )
-def test_validation_of_programs_with_binaries(world: World, tmp_path: Path, way: str, mode: str, above: bool) -> None:
+def test_validation_of_programs_with_binaries(world: World, tmp_path: Path, way: str, above: bool) -> None:
     """Validation reports nothing about a program with pipeline binaries, with an archive and without, with an empty
     store and a full one. Above the layer it sees handles, results and binaries, which two ways have all of."""
-    program = [*APPLICATION, *map(str, USING_BINARIES[way])]
-    archive = ["--archive", str(tmp_path / "archive")]
+    program = [*APPLICATION, *USING_BINARIES[way]]
+    archive = ["--archive", tmp_path / "archive"]
     for arguments in (archive, archive, []):
-        assert validated(world, program + arguments, tmp_path, above, f"{{mode: {mode}}}") == ""
-
-
-def test_validation_of_a_replaced_driver_cache(world: World, tmp_path: Path) -> None:
-    """Switching off the driver's internal cache is valid."""
-    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["mixed"])]
-    for _ in range(2):
-        assert validated(world, program, tmp_path, False, "{mode: binaries, driver_cache: replace}") == ""
+        assert without_mistakes(validated(world, program + arguments, tmp_path, "{mode: binaries}", above)) == ""
 
 
 @pytest.mark.parametrize("program", ["rays", "deferred"])
 def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     """For programs with every kind of ray tracing pipeline validation reports nothing that it does not report without
     the layer, with an empty store and a full one."""
-    log = tmp_path / "validation.txt"
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
-    recipe = ROOT / "tests" / "recipes" / f"{program}.recipe"
+    command = [BUILD / "tests" / "recipes", ROOT / "tests" / "recipes" / f"{program}.recipe"]
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        done = world.run(
-            [*command, str(BUILD / "tests" / "recipes"), str(recipe)], check=False, VK_INSTANCE_LAYERS=layers
-        )
-        if layers is None and done.returncode == 128 + signal.SIGSEGV:
-            pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
-        assert done.returncode == 0, done.stderr
-        said.append({line for line in log.read_text().splitlines() if line.startswith("Validation ")})
+        try:
+            text = validated(world, command, tmp_path, layers=layers)
+        except AssertionError as failure:
+            if layers is None and f"exit {128 + signal.SIGSEGV}\n" in str(failure):
+                pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
+            raise
+        said.append({line for line in text.splitlines() if line.startswith("Validation ")})
     assert said[1] <= said[0] and said[2] <= said[0]
     assert world.last()["hits"] > 0
 
@@ -221,15 +194,11 @@ def test_validation_stands_where_it_should(
     """The loader's log shows the layers in the order that run.sh asked for."""
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(tmp_path / "validation.txt")]
     command += ["--below", below] if below else []
-    program = [str(BUILD / "demo" / "pipelines"), "--count", "1"]
-    said = world.run([*command, "--", *program], VK_INSTANCE_LAYERS=above, VK_LOADER_DEBUG="layer").stderr
+    said = world.run([*command, "--", *DEMO, "--count", "1"], VK_INSTANCE_LAYERS=above, VK_LOADER_DEBUG="layer").stderr
     manifests = re.findall(r"Manifest: .*/VkLayer_(\w+)\.json", said)
     assert manifests[-len(order) :] == order
 
 
 def test_validation_is_really_there(world: World, tmp_path: Path) -> None:
     """Validation reports a program that breaks a rule: the tests above can fail."""
-    log = tmp_path / "validation.txt"
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
-    world.run([*command, *LEAKS_A_CACHE], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)
-    assert "VUID-" in log.read_text()
+    assert "VUID-" in validated(world, list(LEAKS_A_CACHE), tmp_path, check=False)

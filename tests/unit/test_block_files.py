@@ -134,14 +134,6 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
 # ---- what is blocked, and comes back --------------------------------------------------------------
 
 
-def test_processes_that_die_together(folder: Folder) -> None:
-    """Deaths that one start finds count once."""
-    for fingerprint in (11, 11, 12, 13):
-        death(folder, mark(crash_marker.PIPELINES, fingerprint))
-    found = reviewed(folder)
-    assert fingerprints(found) == [11, 12, 13] and not found.in_force(*block_list.OFF)
-
-
 def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Moves the clock of blocks ahead of the real one by this many seconds."""
     real = time.time_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import facts, record, scan
+from unit.folders import cells, loaded, put_known, run
+from unit.things import facts, flip, record, scan
 
 from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.store import format
+from pylayer.store import bounds, compaction, format, reader
+from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -255,3 +258,153 @@ NOTE_HEX = (
     "e19f47c42bbe34ff000000000000000000000000000000001d4b820aca83d041"
     "737475623d623a310a00000000000000"
 )
+
+
+# ---- Sealing -------------------------------------------------------------------------------------
+
+
+def cell(data: bytes) -> list[bytes | memoryview]:
+    return format.record_parts(format.CELL, data, create_ns=1)
+
+
+def journal_of(folder: Folder, *datas: bytes) -> Path:
+    journal = Journal(folder, 7)
+    for data in datas:
+        journal.append(cell(data))
+    journal.close()
+    assert journal.path is not None
+    return Path(journal.path)
+
+
+def embedded() -> bytes:
+    """Returns data of a cell that contains a whole record at a place where a record may begin."""
+    return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
+
+
+def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
+    """After a damaged header, data of that record that looks like a record is not used."""
+    path = journal_of(folder, embedded(), b"the next")
+    flip(path, format.FILE_HEADER.size + 20)
+    found, result = loaded(folder, 7)
+    assert found == [b"the next"]
+    assert [what.outcome for what in result.damage] == ["damaged-header"]
+
+
+@pytest.mark.parametrize("first", [256, 4096])
+def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
+    """Blocks of another file, as a damaged file system may return, add no records."""
+    mine = journal_of(folder, *(b"mine %d" % number for number in range(100)))
+    theirs = journal_of(folder, *(b"other %d" % number for number in range(100))).read_bytes()
+    data = mine.read_bytes()
+    for path in Path(folder.path).glob("*.closed"):
+        path.unlink()
+    mine.write_bytes(data[:first] + theirs[first:])
+    found, _ = loaded(folder, 7)
+    assert found == [b"mine %d" % number for number in range((first - 256) // 80)]
+
+
+def test_every_file_has_its_own(folder: Folder) -> None:
+    """Each written file has another salt, and all its records verify."""
+    journal_of(folder, b"one")
+    put_known(folder, 7, b"one")
+    put_known(folder, 7, b"two")
+    salts = []
+    for path in Path(folder.path).iterdir():
+        if path.name == "identity":
+            continue
+        reader = Reader(str(path))
+        damage: list[format.Damage] = []
+        salts.append(reader.salt)
+        assert sum(len(part.records) for part in reader.parts(damage)) >= 1 and not damage
+    assert len(salts) == len(set(salts)) >= 3 and 0 not in salts
+
+
+# ---- Files that no honest writer produces --------------------------------------------------------
+
+
+def file_of(*records: bytes, kind: bytes = format.JOURNAL) -> bytes:
+    return format.file_header(kind, IDENTITY, 7, salt=0) + b"".join(records)
+
+
+def put(folder: Folder, name: str, data: bytes) -> str:
+    path = Path(folder.path, name)
+    path.write_bytes(data)
+    return str(path)
+
+
+def run_compaction(folder: Folder, **options: Any) -> compaction.Compacted:
+    return run(compaction.Compaction(folder, 7, everything=True, **options))
+
+
+def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is searched about once for each magic, even if the search restarts after every record."""
+    searched = 0
+
+    class Searched(bytearray):
+        def find(self, what: Any, start: int = 0, end: int | None = None) -> int:
+            nonlocal searched
+            found = super().find(what, start, end)
+            searched += ((end or len(self)) if found < 0 else found) - start
+            return found
+
+    monkeypatch.setattr(reader, "bytearray", Searched, raising=False)
+    path = tmp_path / "x.journal"
+    data = file_of((bytes(15) + b"x" + record(b"")) * 1000)
+    path.write_bytes(data)
+    one = reader.Reader(str(path))
+    assert sum(len(part.records) for part in one.parts([])) == 1000
+    assert searched <= len(format.MAGICS) * len(data)
+
+
+@pytest.mark.parametrize("size", [0, 255, 256, 300, 1 << 40, (1 << 64) - 1])
+def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> None:
+    """Nothing after the end that a header claims is read, no memory beyond the file is allocated, and each case is
+    reported."""
+    body = record(b"cell")
+    head = format.file_header(format.PACK, IDENTITY, 7, salt=0, size=size)
+    path = put(folder, f"{7:016x}-1.pack", head + body)
+    one = reader.Reader(path)
+    header, _ = one.header()
+    assert header is not None
+    damage: list[format.Damage] = []
+    records = [r for part in one.content(header, damage) for r in part.records]
+    assert len(records) == (size > 336)
+    assert {what.outcome for what in damage} == (
+        {"truncated"} if size > 336 else {"extended"} | ({"truncated"} if size == 300 else set())
+    )
+    assert one.record_at(size) is None or size == 256
+    list(bounds.Survey(folder.root).read())
+    run_compaction(folder, must=frozenset([path]))
+    assert len(cells(folder)) == (size > 336)
+
+
+@pytest.mark.parametrize("name", ["somebody", "-1-1-1", "00-1-inf-0", f"{'0' * 32}-1-1-0", f"00-{'f' * 100}-1-0"])
+def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
+    """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
+    hour."""
+    path = os.path.join(folder.path, f"compacting.{name}.tmp")
+    os.mkdir(path)
+    os.utime(path, (time.time() - 800,) * 2)
+    assert not Claim(folder).acquire()
+    os.utime(path, (time.time() - 1000,) * 2)
+    assert Claim(folder).acquire()
+
+
+def test_shattered_file(folder: Folder) -> None:
+    """A compaction keeps all records of a file with thousands of damaged places, and deletes the file."""
+    junk = b"".join(struct.pack("<QQ", n, 1) + record(struct.pack("<Q", n)) for n in range(2000))
+    name = f"{7:016x}-1-1.closed"
+    put(folder, name, file_of(junk))
+    result = run_compaction(folder)
+    assert (result.repaired, len(cells(folder))) == (1, 2000)
+    assert name not in os.listdir(folder.path)
+
+
+def test_record_larger_than_any() -> None:
+    """No buffer is allocated for a length that no record has, even if the file, which may be sparse, is that long."""
+    data = format.record_header(format.CELL, format.MAX_RECORD_BYTES + 16, bytes(16)) + record(b"behind")
+    damage: list[format.Damage] = []
+    found: list[reader.Record] = []
+    assert reader.Scan("x", damage, 0).part(data, len(data), 0, 1 << 33, found) == len(data)
+    assert [what.outcome for what in damage] == ["impossible"]
+    assert len(found) == 1

@@ -124,17 +124,6 @@ def test_damage_is_found_once(processes: Processes) -> None:
     assert len(history.damage) == 1
 
 
-def test_what_passed_does_not_count_everywhere(processes: Processes) -> None:
-    """Where only what was read counts, data that passed is unknown until the program reads it."""
-    processes.passed(b"from before")
-    assert (known(processes.history(), b"from before"), known(processes.history(False), b"from before")) == (
-        "attested",
-        "unknown",
-    )
-    processes.read(b"from before")
-    assert known(processes.history(False), b"from before") == "attested"
-
-
 @pytest.mark.parametrize("combined", [False, True])
 def test_what_passed_is_no_evidence(processes: Processes, monkeypatch: pytest.MonkeyPatch, combined: bool) -> None:
     """Data that passed as unknown may itself be the damaged copy. So good data that differs from it by little

@@ -1,19 +1,33 @@
-"""Packs and compacting: no record is lost or stored twice, and no other process is disturbed."""
+"""Packs and compacting: no record is lost or stored twice, no other process is disturbed, and limits hold."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, loaded, packs, put, run
-from unit.things import run_python
+from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
+from unit.things import (
+    binaries,
+    facts,
+    run_python,
+)
 
+from pylayer.common import flat, owner
 from pylayer.common.files import read_small
-from pylayer.store import chunk, compaction, format, journal, reader
+from pylayer.common.identity import Identity
+from pylayer.store import bounds, chunk, compaction, format, journal, reader
+from pylayer.store.binaries import problem
+from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
+from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record
+from pylayer.store.recency import used_parts
 
 # ---- compacting -----------------------------------------------------------------------------------------
 
@@ -32,39 +46,35 @@ def test_equal_content_of_two_pipelines(folder: Folder) -> None:
     assert sorted((cell.fingerprint, cell.last_used) for cell in cells) == [(7, 2), (8, 2)]
 
 
+def join(joined: list[list[int]], cells: list[tuple[Record, bytes]]) -> bytes:
+    """What a driver does with cells, whose fingerprints it notes."""
+    joined.append([record.fingerprint for record, _ in cells])
+    return chunk.data_of([record for record, _ in cells], b"merged")
+
+
 @pytest.mark.parametrize("first", ["without a name", "in a chunk"])
 def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
     """A cell without a fingerprint is in no chunk, nor is one that is in a chunk already, though the program compiled
     it again. The cells after it are joined."""
     joined: list[list[int]] = []
-
-    def join(cells: list[tuple[Record, bytes]]) -> bytes:
-        joined.append([record.fingerprint for record, _ in cells])
-        return chunk.data_of([record for record, _ in cells], b"merged")
-
     if first == "in a chunk":
         put(folder, 7, range(4))
-        run(compaction.Compaction(folder, 7, join=join))
+        run(compaction.Compaction(folder, 7, join=partial(join, joined)))
         assert [joined.pop()] == [[1, 2, 3, 4]]
     put(folder, 7, [-1 if first == "without a name" else 0])  # of which the fingerprint is 0 or 1
     put(folder, 7, range(10, 15))
-    run(compaction.Compaction(folder, 7, join=join))
+    run(compaction.Compaction(folder, 7, join=partial(join, joined)))
     assert joined == [[11, 12, 13, 14, 15]]
 
 
 def test_large_cells_are_joined(folder: Folder) -> None:
     """Large cells are joined with large ones, up to the bytes that a compaction may hold."""
     joined: list[list[int]] = []
-
-    def join(cells: list[tuple[Record, bytes]]) -> bytes:
-        joined.append([record.fingerprint for record, _ in cells])
-        return chunk.data_of([record for record, _ in cells], b"merged")
-
     writer = journal.Journal(folder, 7)
     for number, size in enumerate([4000] * 5 + [1 << 20] * 40, 1):
         writer.append(format.record_parts(format.CELL, bytes([number]) * size, fingerprint=number))
     writer.close()
-    run(compaction.Compaction(folder, 7, join=join))
+    run(compaction.Compaction(folder, 7, join=partial(join, joined)))
     assert joined == [list(range(1, 6)), list(range(6, 38)), list(range(38, 46))]
 
 
@@ -164,3 +174,224 @@ def test_a_compaction_that_is_given_up_while_the_disk_works_leaves_everything(
     assert ended.wait(60)
     assert sorted(name.rpartition(".")[2] for name in os.listdir(folder.path)) == ["closed", "identity"]
     assert len(loaded(folder, 7)[0]) == 4
+
+
+# ---- The claim -----------------------------------------------------------------------------------
+
+
+START = """
+import os, sys
+from pylayer.common import flat
+from pylayer.common.identity import Identity
+from pylayer.store.claim import Claim
+from pylayer.store.folder import Folder
+from pylayer.store.pack import PackWriter
+folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
+"""
+#: The process ends when half a pack is written.
+DIES = "Claim(folder).acquire(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
+#: Waits for the others, reports whether it has the claim, and keeps it until all have reported.
+RACES = "input(); print(Claim(folder).acquire(), flush=True); sys.stdin.read()"
+
+
+def abandon(folder: Folder) -> None:
+    """Takes the claim in a process that dies in the middle of a pack."""
+    run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
+    assert any(name.startswith("compacting.") for name in os.listdir(folder.path))
+
+
+def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If two processes find a claim abandoned, only the faster one gets it, and the slower one does not remove the pack
+    that the faster one has begun."""
+    abandon(folder)
+    known, writers = owner.has_ended, []
+
+    def has_ended(process: owner.Process, idle_seconds: float, limit: float) -> bool:
+        ended = known(process, idle_seconds, limit)
+        if ended and not writers:
+            monkeypatch.setattr(owner, "has_ended", known)
+            assert Claim(folder).acquire()
+            writers.append(PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY))
+        return ended
+
+    monkeypatch.setattr(owner, "has_ended", has_ended)
+    assert not Claim(folder).acquire()
+    assert os.path.exists(writers[0].finish())
+
+
+@pytest.mark.parametrize("abandoned", [False, True])
+def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -> None:
+    """If eight processes want a claim at once, at most one gets it, whether the claim was free or abandoned. The next
+    one that wants it does."""
+    if abandoned:
+        abandon(folder)
+    command = [sys.executable, "-I", "-c", START + RACES, folder.root, flat.dumps(IDENTITY.fields)]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(8)
+    ]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("\n")
+    answers = [racer.stdout.readline() for racer in racers if racer.stdout is not None]
+    for racer in racers:
+        racer.communicate()
+    assert answers.count("True\n") <= 1 and len(answers) == 8
+    assert Claim(folder).acquire()
+
+
+def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
+    """A compaction removes the half pack of a dead process, but not a file that another process writes without a claim,
+    such as an import."""
+    put(folder, 1, range(3))
+    abandon(folder)
+    writer = PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY)
+    run(compaction.Compaction(folder, 1))
+    assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
+    assert os.path.exists(writer.finish())
+
+
+# ---- recency and limits ------------------------------------------------------------------------------
+
+
+def uses(folder: Folder, program: int, fingerprints: list[int], when: int) -> None:
+    writer = journal.Journal(folder, program, f"program {program}")
+    writer.append(used_parts(fingerprints, when))
+    writer.close()
+
+
+def numbers_left(folder: Folder, program: int) -> list[int]:
+    left = set(loaded(folder, program)[0])
+    return [number for number in range(1000) if data_of(number) in left]
+
+
+def enforce(folder: Folder, max_store: int) -> bounds.Eviction:
+    trimmed = bounds.Eviction(folder.root, max_store)
+    list(trimmed.steps())
+    return trimmed
+
+
+def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
+    """A use that was recorded after its record was compacted counts, even if it was compacted into a pack of its
+    own."""
+    put(folder, 1, range(200), last_used=1000)
+    run_all(folder)
+    uses(folder, 1, [6], 9000)
+    run_all(folder)
+    assert len(packs(folder)) == 2
+    enforce(folder, 100_000)
+    assert 5 in numbers_left(folder, 1)
+
+
+def test_old_drivers_leave_before_todays(folder: Folder) -> None:
+    """The least recently used records of all identities are evicted first: another driver's old pipelines before the
+    current driver's."""
+    old = Folder(folder.root, Identity.of(facts(driver_version=1)))
+    old.prepare()
+    writer = journal.Journal(old, 1)
+    for number in range(50):
+        writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
+    writer.close()
+    run_all(old)
+    put(folder, 1, range(50), last_used=5000)
+    run_all(folder)
+    enforce(folder, 200_000)
+    assert len(numbers_left(folder, 1)) == 50
+    assert bounds.total_bytes(folder.root) <= 200_000
+
+
+def test_use_from_the_future(folder: Folder) -> None:
+    """A use that is dated a year ahead, because the clock was wrong, does not keep a record before those used since."""
+    ahead = int(time.time()) + 365 * 86400
+    put(folder, 1, range(20), last_used=ahead)
+    put(folder, 1, range(20, 100), last_used=1000)
+    uses(folder, 1, [number + 1 for number in range(20, 50)], ahead)
+    uses(folder, 1, [number + 1 for number in range(50, 100)], int(time.time()))
+    run_all(folder)
+    enforce(folder, 200_000)
+    left = numbers_left(folder, 1)
+    assert set(range(50, 100)) <= set(left) and len(left) < 70
+
+
+def test_one_new_journal_rewrites_no_large_pack(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compacting everything leaves a pack alone that is much larger than what there is to add, and joins packs of
+    similar sizes."""
+    monkeypatch.setattr(compaction, "SMALL_PACK_BYTES", 0)
+    put(folder, 1, range(100))
+    run_all(folder)
+    (large,) = packs(folder)
+    put(folder, 1, [200])
+    run_all(folder, everything=True)
+    assert large in packs(folder) and len(packs(folder)) == 2
+    put(folder, 1, range(300, 390))
+    run_all(folder, everything=True)
+    assert len(packs(folder)) == 1 and numbers_left(folder, 1) == [*range(100), 200, *range(300, 390)]
+
+
+def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large compaction writes several packs, none beyond the size limit. Enforcing a store limit rewrites one pack
+    after another."""
+    monkeypatch.setattr(compaction, "MAX_PACK_RECORDS", 50)
+    put(folder, 1, range(180), last_used=1000)
+    put(folder, 2, range(170, 220), last_used=2000)
+    results = run_all(folder)
+    assert [len(result.written) for result in results] == [4, 1] and len(packs(folder)) == 5
+    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
+    assert [result.damage for result in run_all(folder, everything=True)] == [[], []]
+    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
+    enforce(folder, 300_000)
+    assert bounds.total_bytes(folder.root) <= 300_000
+    assert numbers_left(folder, 2) == list(range(170, 220))
+    assert 30 <= len(numbers_left(folder, 1)) < 180
+
+
+def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
+    """A pack from which nothing is evicted is not rewritten."""
+    put(folder, 1, range(100), last_used=1000)
+    run_all(folder)
+    (old,) = packs(folder)
+    put(folder, 1, range(200, 500), last_used=9000)
+    for number in range(3):
+        put(folder, 1, [600 + number], last_used=9000)
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(compaction, "PACK_FACTOR", 0)
+    try:
+        run_all(folder)
+    finally:
+        monkeypatch.undo()
+    (new,) = set(packs(folder)) - {old}
+    enforce(folder, 1_200_000)
+    assert new in packs(folder) and old not in packs(folder)
+    assert set(range(200, 500)) <= set(numbers_left(folder, 1))
+
+
+# ---- their structure ---------------------------------------------------------------------------------
+
+
+def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "header"),
+        (binaries()[:-1], "header"),
+        (changed(0, b"\3"), "than fit"),  # count
+        (changed(0, b"\xff\xff\xff\xff"), "than fit"),
+        (changed(0, b"\1"), "between"),  # the second's entry is the first's data then
+        (changed(4, b"\0"), "without a key"),
+        (changed(4, b"\x21"), "without a key"),
+        (changed(4, b"\3"), "without a key"),  # the rest of the key is not zero
+        (changed(48, b"\xff" * 8), "larger"),
+        (changed(48 + 8, b"\0"), "binary without a key"),
+        (changed(48 + 8, b"\x21"), "binary without a key"),
+        (changed(48 + 12, b"\1"), "binary without a key"),
+        (changed(48 + 16 + 31, b"\1"), "binary without a key"),
+        (changed(48, b"\2"), "between"),
+        (binaries(b"one") + bytes(16), "after"),
+        (binaries(b"one")[:-1], "larger"),
+    ],
+)
+def test_impossible_structure(data: bytes, what: str) -> None:
+    """An impossible structure is recognised and named, whatever its fields claim."""
+    assert what in problem(data)

@@ -1,4 +1,5 @@
-"""A run's file: what is written is read back, within bounds, and no content of a file raises an exception."""
+"""A run's file and its frames: what is written is read back, within bounds, and no content of a file raises an
+exception."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_runs import MONOTONIC, MS
 from unit.things import facts
 
 from pylayer.common.identity import Identity
+from pylayer.report import late_frames
 from pylayer.store import format, timeline
-from pylayer.store.timeline import Event, RunFile
+from pylayer.store.frames import FRAME_NS, Present, Usual
+from pylayer.store.timeline import Event, RunFile, read
 
 IDENTITY = Identity.of(facts())
 
@@ -158,19 +162,111 @@ def test_hostile_texts(tmp_path: Path) -> None:
     assert len(set(found)) == timeline.MAX_TEXTS + 1 and found[-1] == ""
 
 
+# ---- Frames --------------------------------------------------------------------------------------
+
+
+USUAL, LATE, EVERY = 10 * MS, 50 * MS, 10
+COUNT = 4000
+
+
+@pytest.fixture
+def presents() -> list[Present]:
+    """Frames of 10 ms. Every tenth takes 50 ms."""
+    found, at = [], MONOTONIC
+    for number in range(1, COUNT + 1):
+        at += LATE if number % EVERY == 0 else USUAL
+        found.append(Present(at, number, 101, 1))
+    return found
+
+
+def frames_written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> RunFile:
+    """Writes a timeline in flushes of 100 frames."""
+    line = RunFile(str(root), "run", IDENTITY, limit=limit)
+    for event in events or ():
+        line.add(event)
+    for first in range(0, len(presents), 100):
+        line.present(presents[first : first + 100])
+        line.flush()
+    line.close()
+    return line
+
+
+def test_a_timeline_that_is_full_of_frames(tmp_path: Path, presents: list[Present]) -> None:
+    """Frames fill half of a timeline. What is not kept is counted."""
+    file = frames_written(tmp_path, presents, 20 << 10)
+    line = read(str(tmp_path), "run")
+    assert line is not None and 2000 < len(line.presents[1][0]) == COUNT - file.frames_left_out < COUNT
+    late = late_frames.late(line, FRAME_NS)
+    assert late and all(own.frame.number % EVERY == 0 and own.usual_ns == USUAL for own in late)
+
+
+def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Present]) -> None:
+    """If the timeline lacks frames, the layer's own counts are told. It counts late frames by one budget, so for
+    another one their number is unknown. The longest frame is known for each."""
+    frames_written(tmp_path, presents, 20 << 10)
+    line = read(str(tmp_path), "run")
+    counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
+    for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
+        told = late_frames.row(counted, line, late_frames.late(line, budget), budget, MONOTONIC)
+        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
+
+
+def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
+    """Frames that take longer for good are not late for ever, also if some are missing before them."""
+    times = [MONOTONIC + number * USUAL for number in range(100)]
+    times += [times[-1] + 200 * MS + number * LATE for number in range(200)]
+    numbers = [*range(1, 101), *range(111, 311)]
+    line = frames_written(
+        tmp_path, [Present(at, number, 101, 1) for at, number in zip(times, numbers, strict=True)], 1 << 20
+    )
+    assert line.frames_left_out == 0
+    found = read(str(tmp_path), "run")
+    assert found is not None and 0 < len(late_frames.late(found, FRAME_NS)) < 110
+
+
+def pattern(*times_ms: float, count: int = 600) -> list[int]:
+    """Returns the frames of a program whose frames take these times, one after the other."""
+    return [int(times_ms[number % len(times_ms)] * MS) for number in range(count)]
+
+
 @pytest.mark.parametrize(
-    ("data", "outcome"),
+    ("times", "late"),
     [
-        (b"", "empty"),
-        (b"PYLCACHE", "truncated"),
-        (bytes(300), "zero-filled"),
-        (b"x" * 1000, "not-a-store-file"),
-        (format.file_header(format.JOURNAL, IDENTITY, salt=0), "not-a-store-file"),
+        (pattern(1000 / 60), 0),
+        (pattern(1000 / 59.94), 0),
+        (pattern(1000 / 59.94, 1000 / 59.94 + 0.3), 0),
+        (pattern(1000 / 29.97), 0),
+        (pattern(1000 / 24), 0),
+        (pattern(2000 / 59.94, 3000 / 59.94), 0),  # 24 frames a second at 59.94 Hz, and 45
+        (pattern(1000 / 59.94, 1000 / 59.94, 2000 / 59.94), 200),
+        (pattern(25, 0.05), 0),  # one generated frame right after each other one
+        (pattern(25, 0.05, 0.05), 0),
+        (pattern(25, 0.3, 0.3, 0.3), 0),
+        (pattern(25, 3, 3), 0),
+        (pattern(30, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5), 0),
+        (pattern(12.5, 12.5), 0),  # generated frames, with pacing
+        (pattern(24, 26, 0.1, 0.1), 0),
+        ([int((12 + 8 * (number % 100) / 100) * MS) for number in range(600)], 0),  # variable refresh
+        (pattern(8, 12, 16, 20, 16, 12), 0),
+        (pattern(*[1.0] * 9, 60), 60),  # hitches of a fast program
+        (pattern(*[8.0] * 4, 60), 120),
     ],
 )
-def test_not_a_timeline(tmp_path: Path, data: bytes, outcome: str) -> None:
-    """A file that is not a timeline, like a store's file of another kind, has no events, and the reason is given."""
-    (tmp_path / "runs").mkdir(mode=0o700)
-    (tmp_path / "runs" / "run.run").write_bytes(data)
-    line = timeline.read(str(tmp_path), "run")
-    assert line is not None and (line.events, line.outcome) == ([], outcome)
+def test_what_is_late(times: list[int], late: int) -> None:
+    """The number of late frames, without the first few, of which nothing is known to be usual."""
+    usual, found = Usual(), 0
+    for number, took in enumerate(times):
+        found += number >= 60 and usual.is_late(took)
+        usual.add(took)
+    assert abs(found - late * (len(times) - 60) / len(times)) <= 2
+
+
+def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:
+    """Frames that the disk does not take are counted as left out."""
+    line = RunFile(str(tmp_path), "run", IDENTITY)
+    (tmp_path / "runs").write_text("a file in the place of the directory")
+    for first in (0, 10):
+        line.present(presents[first : first + 10])
+        with pytest.raises(OSError, match="runs"):
+            line.flush()
+    assert line.frames_left_out == 20

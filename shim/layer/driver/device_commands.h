@@ -58,7 +58,7 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
 
 /* Commands that take a VkPipelineCache and create pipelines of which the layer knows nothing else. pipelines.c defines
  * the hook of each line. To test a new line, add the command to more_pipeline_commands in tests/driver/pipelines.c,
- * and at the same place to commands[] in tests/layer/more_pipelines.c and COMMANDS in test_more_pipelines.py there. */
+ * and at the same place to commands[] in tests/layer/more_pipelines.c and COMMANDS in test_threads.py there. */
 #define UNKNOWN_PIPELINES(HOOKED)                                                                                      \
     HOOKED(CACHES, create_ray_tracing_pipelines_nv, CreateUnknownPipelines, CreateRayTracingPipelinesNV)               \
     HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)

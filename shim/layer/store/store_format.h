@@ -78,7 +78,7 @@ uint64_t record_space(uint64_t data_size);
 
 /* ---- owner.c: which process wrote a file of the store, and whether it lives: pylayer/common/owner.py in C --- */
 
-/* tests/unit/test_owner.py has one table of cases for both. */
+/* tests/unit/test_trust.py has one table of cases for both. */
 typedef enum OwnerState {
     OWNER_ALIVE,
     OWNER_DEAD,

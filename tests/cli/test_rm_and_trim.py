@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from cli import stores
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.test_stats import write_run
 from cli.user import User
 from unit.things import binaries, program_id, record
 
@@ -15,6 +23,7 @@ from pylayer.cli.output import human_bytes
 from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
+from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import format, state
 from pylayer.store import store as face
@@ -93,11 +102,8 @@ def test_ambiguous_identity(user: User) -> None:
 
 
 def test_asks(user: User, store: Store) -> None:
-    """On a terminal the command asks, and only a yes lets it continue."""
-    before = store.sizes()
-    status, text = user.terminal("rm", "--pipelines", "--all", answer="n\n")
-    assert status == 1 and "nothing was deleted" in text and store.sizes() == before
-    status, text = user.terminal("rm", "--pipelines", "--all", answer="y\n")
+    """On a terminal the command asks, and a yes lets it continue."""
+    status, _ = user.terminal("rm", "--pipelines", "--all", answer="y\n")
     assert status == 0 and not store.path.exists()
 
 
@@ -261,3 +267,189 @@ def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
 def test_sizes(text: str, size: int) -> None:
     """Units of sizes are powers of 1024, in any case, with and without B."""
     assert parse_size(click.Context(trim), trim.params[0], text) == size
+
+
+# ---- History -------------------------------------------------------------------------------------
+
+
+def recorded(user: User) -> list[str]:
+    return sorted(path.suffix for path in user.store.glob("runs/*"))
+
+
+def test_forget_all(user: User) -> None:
+    """--all removes the runs and timelines of all programs, files that nobody can read among them. Stored pipelines
+    stay, and the next run finds them."""
+    user.demo(10)
+    assert recorded(user) == [".run"]
+    (user.store / "runs" / "0-0.run").write_bytes(b"\xff\0")
+    done = user.pylayer("rm", "--all", "--history", "--yes")
+    assert done.returncode == 0 and "Remove recorded runs and timelines: 2 files, " in done.stdout
+    assert "The store was" not in done.stdout  # its size is that of pipelines
+    assert recorded(user) == []
+    assert "Nothing to remove" in user.pylayer("rm", "--all", "--history", "--yes").stdout
+    user.demo(10)
+    (program,) = user.json("stats")["programs"]
+    assert (program["runs"], program["hits"], program["compiled"]) == (1, 10, 0)
+
+
+def test_forget_a_program(user: User) -> None:
+    """A name removes the runs of that program alone. With --dry-run, it only says what would go."""
+    write_run(user)
+    write_run(user, started=2.0)
+    write_run(user, program="tool (game)", executable="tool", application="game")
+    told = "emove recorded runs and timelines of game: 2 files, "
+    assert told in user.pylayer("rm", "game", "--history", "--dry-run").stdout and len(recorded(user)) == 3
+    assert told in user.pylayer("rm", "game", "--history", "--yes").stdout
+    assert [one["program"] for one in user.json("stats")["programs"]] == ["tool (game)"]
+
+
+def test_forget_one_of_several(user: User) -> None:
+    """A name that several programs have is refused; a pattern removes them all."""
+    for application in ("A", "B"):
+        write_run(user, program=f"game ({application})", application=application)
+    done = user.pylayer("rm", "game", "--yes")
+    assert done.returncode == 2 and "game names 2 programs: game (A) (" in done.stderr and len(recorded(user)) == 2
+    told = "Remove recorded runs and timelines of game (A), game (B): 2 files, "
+    assert told in user.pylayer("rm", "game*", "--yes").stdout and recorded(user) == []
+
+
+def test_forget_while_running(user: User) -> None:
+    """Files of a program that is running stay, and a line says so."""
+    write_run(user, started=time.time(), process=owner.this_process(), ended=0.0)
+    write_run(user, program="tool", executable="tool")
+    done = user.pylayer("rm", "--all", "--history", "--yes")
+    assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
+    assert recorded(user) == [".run"] and user.json("stats")["programs"][0]["program"] == "game"
+    done = user.pylayer("rm", "--all", "--history", "--yes").stdout
+    assert done == "Kept: 1 run of programs that are running.\nThere is nothing else to remove.\n"
+
+
+def test_all_of_a_program(user: User) -> None:
+    """Without an option that chooses, a program's pipelines, runs, recordings and blocks go, and nothing of another. An
+    identity's beginning names a driver, whose pipelines and runs go."""
+    user.demo(4)
+    stores.Store(user.store).file(".verdict", ("pipelines", "pipelines"), stores.verdict())
+    other = stores.Store(user.store, stores.OLD_DRIVER)
+    other.journal(stores.TOOL, stores.cell(1, identity=stores.OLD_DRIVER))
+    write_run(user, program="tool", executable="tool")
+    done = user.pylayer("rm", "pipelines", "--yes").stdout
+    assert "Remove recorded runs and timelines of pipelines: 1 file, " in done and "Remove 1 block:\n" in done
+    assert "Remove recordings for pylayer rebuild of pipelines: 1 file, " in done
+    assert re.findall("^  remove (.*): ", done, re.M) == ["pipelines"]
+    assert len(other.loaded(stores.TOOL)) == 1 and recorded(user) == [".run"] and not list(user.store.glob("state/*"))
+    done = user.pylayer("rm", stores.OLD_DRIVER.name[:8], "--yes").stdout
+    assert re.findall("; identity (.*)\n", done) == [stores.OLD_DRIVER.name]
+    assert user.pylayer("rm", "--all", "--yes").returncode == 0 and recorded(user) == []
+
+
+# ---- trim ----------------------------------------------------------------------------------------
+
+
+def aged(store: Store, first: int, count: int, days: int) -> Path:
+    """Writes a journal of a run that compiled these pipelines so many days ago."""
+    numbers = range(first, first + count)
+    return store.journal(GAME, *(cell(number, 0) for number in numbers), stores.used(list(numbers), NOW - days * DAY))
+
+
+def test_least_recently_used(user: User) -> None:
+    """trim --max-size evicts what was used least recently, also where journals wait to be compacted: the uses that they
+    record count."""
+    store = Store(user.store)
+    for run in range(1, 11):
+        aged(store, 10 * run, 12, 100 - run)
+    store.know(TOOL, b"what the tool read")
+    size = str(len(range(10, 112)) * 1000 * 9 // 10)
+    evicted = re.search(r"Evicted: (\d+) records and 0 files\.", user.pylayer("trim", "--max-size", size).stdout)
+    assert evicted and 5 < int(evicted[1]) < 40
+    assert store.loaded(GAME) == list(range(10 + int(evicted[1]), 112))
+
+
+#: Fills a disk that has the store, and runs commands there. Prints what the first says to standard error. In a user
+#: namespace the user is root, whose group is nobody's private one (umask 002).
+FULL_DISK = """
+mount -t tmpfs -o size=$SIZE,mode=0700 none "$DISK" || exit 77
+cp -r "$STORE/." "$DISK/" && chmod -R go-w "$DISK" || exit 77
+dd if=/dev/zero of="$DISK/filler" bs=1k 2>/dev/null
+dd if=/dev/zero of="$DISK/filler2" bs=1 count=4096 2>/dev/null
+export PYLAYER_STORE="$DISK"
+"$PYTHON" -m pylayer trim --max-size "$LIMIT" >&2
+"$PYTHON" -m pylayer ls --verify --json; echo ","
+"$PYTHON" -m pylayer ls --json
+"""
+
+
+def on_a_full_disk(user: User, tmp_path: Path, size: str, limit: str) -> tuple[str, Any, Any]:
+    """Copies the store to a disk, fills that, and returns what `trim`, `verify` and `ls` print there."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    variables = {"SIZE": size, "LIMIT": limit, "DISK": str(disk), "STORE": str(user.store), "PYTHON": sys.executable}
+    started = user.process((), **variables)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", FULL_DISK],
+        env=started["env"],
+        cwd=started["cwd"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"no disk can be mounted here: {done.stderr}")
+    assert "Traceback" not in done.stderr
+    return (done.stderr, *json.loads(f"[{done.stdout}]"))
+
+
+@pytest.mark.parametrize("packs", [0, 1])
+def test_full_disk(user: User, tmp_path: Path, packs: int) -> None:
+    """On a disk without a free block trim deletes what is evicted as a whole, and then has the space to compact the
+    rest. What was used last stays. If there is nothing but one pack, and no space to write it without what is evicted,
+    it is deleted: the user asked for the space."""
+    store = Store(user.store)
+    if packs:
+        store.journal(GAME, *(cell(number, NOW - number) for number in range(300)))
+        store.pack()
+    else:
+        for run in range(1, 21):
+            aged(store, 20 * run, 20, 100 - run)
+    trimmed, verified, listed = on_a_full_disk(user, tmp_path, "400k" if packs else "600k", "200K")
+    assert "That is more than" not in trimmed and verified["fine"]
+    programs = listed["identities"][0]["programs"]
+    if packs:
+        assert "Evicted: 300 records" in trimmed and programs == []
+    else:
+        assert "Not compacted" not in trimmed
+        assert [(100 < one["pipelines"] < 200, one["files"]) for one in programs] == [(True, 1)]
+
+
+# ---- what is beside the pipelines ------------------------------------------------------------------
+
+
+def test_everything_has_a_bound(user: User) -> None:
+    """trim deletes what killed commands left, compiled policy files and plans beyond their limits, and what is
+    remembered of fleets that nobody asked for half a year. ls shows all of it, and rm --all removes the copies."""
+    Store(user.store)
+    for folder, suffix, count in (("policy", ".flat", 70), ("plans", ".plan", 1001)):
+        (user.store / folder).mkdir(mode=0o700)
+        for number in range(count):
+            path = user.store / folder / f"{number:032x}{suffix}"
+            path.write_bytes(b"x")
+            os.utime(path, (NOW - DAY + number, NOW - DAY + number))
+    dead = f"{owner._MAKER.pack(*owner.this_process()[:1], 1 << 22, *owner.this_process()[2:]).hex()}-{'0' * 16}.tmp"
+    for path in (
+        user.store / f"scratch.{dead}" / "store" / "x.pack",
+        user.store / "fleet" / ("0" * 16) / f"{'1' * 32}.index",
+    ):
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_bytes(bytes(5000))
+    for path in (user.store / "fleet").rglob("*"):
+        os.utime(path, (NOW - 200 * DAY, NOW - 200 * DAY))
+    (user.store / "mine.tmp").touch()
+    shown = user.pylayer("ls").stdout
+    assert all(folder in shown for folder in ("plans", "policy", "fleet"))
+    assert user.pylayer("trim").returncode == 0
+    left = {folder: len(os.listdir(user.store / folder)) for folder in ("policy", "plans", "fleet")}
+    assert left == {"policy": 48, "plans": 750, "fleet": 0}
+    assert (user.store / "policy" / f"{69:032x}.flat").exists() and (user.store / "mine.tmp").exists()
+    assert not list(user.store.glob(f"*.{dead}"))
+    removed = user.pylayer("rm", "--pipelines", "--all", "--yes").stdout
+    assert "Remove decisions and compiled policies: 798 files, " in removed
+    assert os.listdir(user.store / "policy") == os.listdir(user.store / "plans") == []
