@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 36
+#define PYLAYER_BOUNDARY_VERSION 37
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -285,14 +285,11 @@ typedef struct PylayerMessage {
 /*
  * The crash marker: which stored or application data the driver is working on now, and which call that the layer added
  * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds
- * the file after its process died knows what that process died of. Marks begin at PYLAYER_MARKS_OFFSET. Policy reads
- * them with Python's struct, so do not change the layout alone.
+ * the file after its process died knows what that process died of. Policy reads marks with Python's struct, so do not
+ * change the layout alone. LiveFile (shim/layer/store/store.h) is the whole file.
  */
-#define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
 #define PYLAYER_MARK_IDS 13
 #define PYLAYER_MARK_COUNT 62
-#define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
-#define PYLAYER_LIVE_BYTES 24576
 
 enum PylayerMarkedCall {
     PYLAYER_MARK_NONE = 0,

@@ -27,8 +27,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
-BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
+#: LiveFile of shim/layer/store/store.h, which gets the first two from here, and PylayerMark of shim/boundary.h, which a
+#: test compares.
+BYTES = 24576
+RUN_OFFSET = 8192
+OFFSET = format.FILE_HEADER.size
 MARK = struct.Struct("<IHHQ13QQ")
 
 #: PylayerMarkedCall.

@@ -66,11 +66,6 @@ def counters_header() -> str:
     )
 
 
-def counter_names() -> list[str]:
-    """The members of PylayerCounters, in their order."""
-    return list(counters())
-
-
 def kind_names() -> list[str]:
     """values.KIND_NAMES."""
     found = re.search(r"^KIND_NAMES = \((.+?)\)$", Path("pylayer/values.py").read_text(), re.M | re.S)
@@ -78,14 +73,19 @@ def kind_names() -> list[str]:
     return re.findall(r'"([^"]+)"', found[1])
 
 
+#: THREAD_SLOTS and CACHE_LINE_BYTES of shim/layer/process/spread_lock.h. The compiler compares them.
+GROUPS, LINE = 16, 64
+
+
 def run_names_header() -> str:
-    """What shim/layer/store/run_file.c includes."""
-    counters, kinds = ("".join(f"    {text(name)},\n" for name in names) for names in (counter_names(), kind_names()))
-    groups = f'#define COUNTED "{" ".join(counter_names())}"\n#define COUNTED_KINDS "{";".join(kind_names())}"\n'
+    """What shim/layer/store/run_file.c includes: how the text begins in which a crash marker says what it counts."""
+    names, kinds = list(counters()), kind_names()
+    distance = -(-8 * (len(names) + len(kinds) + 1) // LINE) * LINE  # the last number is Counters::untold
+    at = store_numbers.numbers("pylayer/store/crash_marker.py")["BYTES"] - GROUPS * distance
+    lines = (f"layout=s:{at} {GROUPS} {distance}", f"counted=s:{' '.join(names)}", f"counted_kinds=s:{';'.join(kinds)}")
     return (
-        f"/* Written by shim/policy/layer_tables.py. */\n{groups}"
-        f"static const char *const counter_names[] = {{\n{counters}}};\n"
-        f"static const char *const kind_names[] = {{\n{kinds}}};\n"
+        f"/* Written by shim/policy/layer_tables.py. */\n#define COUNTED {text(''.join(f'{line}{chr(10)}' for line in lines))}\n"
+        f"#define COUNTED_AT {at}\n#define COUNTED_GROUPS {GROUPS}\n#define COUNTED_BYTES {distance}\n"
     )
 
 
@@ -97,7 +97,7 @@ def driver_variables() -> dict[str, list[str]]:
 
 
 def driver_variables_header() -> str:
-    """What shim/layer/crash/marker_file.c includes."""
+    """What shim/layer/crash/crash_marker.c includes."""
     lines = ["/* Written by shim/policy/layer_tables.py. */"]
     for name, names in driver_variables().items():
         lines.append(f"static const char *const {name.lower()}_variables[] = {{")

@@ -12,7 +12,7 @@ SHARED = (
     ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER CHUNK_CELLS"),
     ("store/maintenance", "STORE", "JOIN_BYTES EXIT_BYTES"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
-    ("store/runs", "RUNS", "MAX_RUNS"),
+    ("store/crash_marker", "LIVE", "BYTES RUN_OFFSET"),
     ("store/cache_history", "HISTORY", "PASSED"),
 )
 

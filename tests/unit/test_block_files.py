@@ -85,9 +85,6 @@ def test_layout_is_the_layers() -> None:
     """The numbers here match shim/boundary.h."""
     text = Path(__file__).parents[2].joinpath("shim", "boundary.h").read_text()
     for name, value in {
-        "PYLAYER_MARKS_OFFSET": crash_marker.OFFSET,
-        "PYLAYER_RUN_OFFSET": crash_marker.RUN_OFFSET,
-        "PYLAYER_LIVE_BYTES": crash_marker.BYTES,
         "PYLAYER_MARK_COUNT": (crash_marker.RUN_OFFSET - crash_marker.OFFSET) // crash_marker.MARK.size,
         "PYLAYER_ADDED_CALLS": max(crash_marker.ADDED) - min(crash_marker.ADDED) + 1,
         "PYLAYER_BLOCKED": block_list.MAX_ENTRIES,

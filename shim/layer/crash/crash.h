@@ -3,7 +3,7 @@
 #define PYLAYER_CRASH_H
 
 #include "mailbox/mailbox.h"
-#include "store/store_format.h"
+#include "store/store.h"
 
 /*
  * The calls to the driver that the layer adds to what the application asked for, and which of them are switched off on
@@ -28,7 +28,7 @@ static inline bool call_is_off(const AddedCalls *calls, enum PylayerMarkedCall c
 
 typedef struct Crash {
     AddedCalls added_calls;                    /* which of them are switched off */
-    _Atomic(PylayerMark *) marks;              /* those of the crash marker; NULL if there is none */
+    _Atomic(LiveFile *) live;                  /* the crash marker; NULL if there is none */
     char *marker_path;                         /* the crash marker's file, if the layer made it */
     int marker_fd;                             /* open on overlayfs alone; 0: none */
     ino_t marker_inode;                        /* of that file */

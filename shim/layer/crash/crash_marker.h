@@ -22,8 +22,14 @@
 /* The mark of one call. NULL: the call is not watched. */
 typedef PylayerMark *Mark;
 
-/* Returns 0 on success, -1 on failure, and -2 if writing to a mapped page may raise SIGBUS when the disk is full. */
-int marker_open(Crash *crash, int fd);
+/* Makes and maps the file (pylayer/store/crash_marker.py) in the device's folder. It is in the runtime directory
+ * (Stored::outside) if the decision says so, or if a write to a mapped page may fail in the folder. created_ns: when the
+ * run began to read what is decided. Returns false if it cannot be made. */
+bool marker_create(Crash *crash, Store *store, uint64_t created_ns);
+/* Maps a crash marker's file. Returns false if that fails. */
+bool marker_map(Crash *crash, int fd);
+/* Deletes the file if the layer made it. */
+void marker_remove(Crash *crash);
 /* Call it when no thread of the device can be in the driver any more. */
 void marker_close(Crash *crash);
 
@@ -48,13 +54,5 @@ void marker_forget(Crash *crash);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);
-
-/* ---- marker_file.c: its file, where the layer makes it and not policy: pylayer/store/crash_marker.py --- */
-
-/* Makes and maps the file in the device's folder, or in the runtime directory (Stored::outside): if `outside` is set,
- * or if a write to a mapped page may fail in the folder. Returns false if neither can be done. */
-bool marker_create(Crash *crash, Store *store, const char *folder, FileHeader header, bool outside);
-/* Deletes the file if the layer made it. */
-void marker_remove(Crash *crash);
 
 #endif

@@ -248,10 +248,10 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy opens the store */
         message_done(message);
     } else {
-        /* Two kinds of work start policy now. Cells can be joined only while there is a device. Old statistics are
-         * deleted at a program's end, and a program that is killed each time never gets there. */
+        /* Two kinds of work start policy now. Cells can be joined only while there is a device. What has time until a
+         * program's end is done now if programs are killed before they get there. */
         bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.marker_outside;
-        bool work = joins || (store->found.ended.written && run_files_are_many());
+        bool work = joins || (store->found.ended.written && store->wants_work);
         mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))

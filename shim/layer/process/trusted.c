@@ -119,7 +119,7 @@ bool open_may_succeed_later(int reason)
 
 int append_in_store(const char *directory, const char *name)
 {
-    return open_below(directory, name, O_WRONLY | O_APPEND | O_NOFOLLOW);
+    return open_below(directory, name, O_RDWR | O_APPEND | O_NOFOLLOW);
 }
 
 static bool opens_as_own(const char *path, int flags)
