@@ -36,7 +36,8 @@ EXPORT = b"XPRT"
 
 #: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
 #: recordings. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
-#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, CNTD what the layer counted, VRDT has blocks.
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames,
+#: CNTD what the layer counted, VRDT has blocks.
 #: OBJT, CRTD, FAIL and IDNT are recordings (state.py).
 CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
 CHUNK, BINARIES = b"CHNK", b"BINR"

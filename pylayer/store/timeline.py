@@ -385,7 +385,8 @@ class Timeline:
         except ValueError:
             self.outcome = "impossible"
             return
-        last = {key: values.pop(key) for key in ("counters", "kinds", "ended", "died") if key in values}
+        keys = ("counters", "kinds", "ended", "died")
+        last: dict[str, Any] = {key: values.pop(key) for key in keys if key in values}
         merge(values, self.values)
         merge(values, last)
         self.values = values

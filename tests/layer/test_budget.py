@@ -59,7 +59,7 @@ OPERATIONS = {
     "fsync": {},
 }
 #: Of these reads, with headers that are read twice: when the device looks for records, and with the data.
-BYTES = 25_798
+BYTES = 25_781
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

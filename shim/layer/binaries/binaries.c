@@ -1,7 +1,7 @@
 /* binaries.c - see binaries.h */
 #include "binaries/binaries.h"
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -26,10 +26,10 @@ typedef struct History {
     struct History *next;
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
-    NumberMap known;                     /* KNOWN_... by digest_id */
-    unsigned files;                      /* that were read */
-    uint64_t bytes;                      /* of all records that were read or written */
-    OwnFile file;                        /* this process's; without a name: none yet */
+    NumberMap known; /* KNOWN_... by digest_id */
+    unsigned files;  /* that were read */
+    uint64_t bytes;  /* of all records that were read or written */
+    OwnFile file;    /* this process's; without a name: none yet */
 } History;
 
 #define KNOWN_PASSED 1u
@@ -125,9 +125,8 @@ bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES
 static bool append(const Caches *caches, History *history, RecordHeader record, const void *body)
 {
     history->bytes += record_space(record.size);
-    bool written =
-        (*history->file.name || own_file_describe(caches->store, "ATST", ".attest", 0, &history->file)) &&
-        own_file_add(caches->store->stored.directory, &history->file, record, body);
+    bool written = (*history->file.name || own_file_describe(caches->store, "ATST", ".attest", 0, &history->file)) &&
+                   own_file_add(caches->store->stored.directory, &history->file, record, body);
     if (!written)
         *history->file.name = '\0';
     return written;

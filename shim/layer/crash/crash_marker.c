@@ -1,4 +1,4 @@
-/* crash_marker.c - see crash_marker.h */
+/* crash_marker.c - see crash.h */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <linux/magic.h>
 
 #include "../../../build/driver_variables.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -37,17 +37,9 @@ _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's str
 static bool writes_in_place(const char *directory)
 {
     struct statfs found;
-    if (statfs(directory, &found) != 0)
-        return false;
-    switch ((unsigned long)found.f_type) {
-    case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
-    case XFS_SUPER_MAGIC:
-    case TMPFS_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-        return true;
-    default:
-        return false;
-    }
+    unsigned long type = statfs(directory, &found) == 0 ? (unsigned long)found.f_type : 0;
+    return type == EXT4_SUPER_MAGIC /* ext2 and ext3 too */ || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC ||
+           type == OVERLAYFS_SUPER_MAGIC;
 }
 
 /* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
@@ -130,14 +122,13 @@ bool marker_create(Crash *crash, Store *store, uint64_t created_ns)
 {
     OwnFile file;
     char runtime[PATH_BYTES], name[LIVE_OUTSIDE_BYTES + sizeof file.name];
-    const char *directory = store->stored.directory;
-    bool outside = store->kept.marker_outside || !writes_in_place(directory);
-    if (outside) {
-        if (!*store->stored.outside || !live_outside_directory(runtime))
-            return false;
-        mkdir(directory = runtime, 0700);
-    }
-    if (atomic_load(&crash->live) || (outside && !writes_in_place(directory)) ||
+    bool outside = store->kept.marker_outside || !writes_in_place(store->stored.directory);
+    const char *directory = outside ? runtime : store->stored.directory;
+    if (outside && (!*store->stored.outside || !live_outside_directory(runtime)))
+        return false;
+    if (outside)
+        mkdir(runtime, 0700);
+    if (atomic_load(&crash->live) || (outside && !writes_in_place(runtime)) ||
         !own_file_describe(store, "LIVE", LIVE_SUFFIX, created_ns, &file))
         return false;
     file.header.flags = driver_is_changed() ? STORE_CHANGED_DRIVER : 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 
 /* ---- where the folder is ---------------------------------------------------------------------------- */
 
@@ -29,10 +29,10 @@ static void find_system(Stored *stored, const char *name)
 static bool find_folder(Store *store, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
     Stored *stored = &store->stored;
-    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
-    store_root_path(root);
+    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_NAME_BYTES];
+    store_path(root, "");
     snprintf(above, sizeof above, "%s/store", root);
-    digest_hex(name, identity);
+    digest_name(name, identity, "");
     memcpy(stored->identity, identity, sizeof stored->identity);
     stored->program = store->run->info.instance.program_id;
     stored->every_program = store->kept.reads_all;

@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "device/devices.h"
 #include "driver/dispatch.h"
 #include "frames/frames.h"
 #include "instance/features.h"
 #include "mailbox/mailbox.h"
-#include "policy/decisions.h"
-#include "policy/policy_thread.h"
+#include "policy/policy.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -248,10 +247,10 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy opens the store */
         message_done(message);
     } else {
-        /* Two kinds of work start policy now. Cells can be joined only while there is a device. What has time until a
-         * program's end is done now if programs are killed before they get there. */
+        /* Two kinds of work start policy now. Cells can be joined only while there is a device. Old statistics are
+         * deleted at a program's end, and a program that is killed each time never gets there. */
         bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.marker_outside;
-        bool work = joins || (store->found.ended.written && store->wants_work);
+        bool work = joins || (store->found.ended.written && run_files_are_many());
         mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))

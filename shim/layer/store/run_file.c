@@ -33,16 +33,15 @@ static void describe(const Store *store, char text[LIVE_TEXT_BYTES])
 /* Adds to a run's file what was counted and how the run ended. ended_us: 0 if its process died. */
 static void write_run(OwnFile *file, const char *text, const Counters *counters, uint64_t ended_us)
 {
-    char directory[PATH_BYTES + 8], end[END_BYTES] = "died=b:1\n";
+    char directory[PATH_BYTES], end[END_BYTES] = "died=b:1\n";
     Counters sums;
     if (ended_us)
         snprintf(end, sizeof end, "ended=f:%llu.%06llu\n", (unsigned long long)ended_us / 1000000,
                  (unsigned long long)ended_us % 1000000);
     RecordHeader record = {.magic = {'C', 'N', 'T', 'D'}, .size = strlen(text) + sizeof end + sizeof sums};
     char *data = calloc(1, record.size);
-    store_root_path(directory);
+    store_path(directory, "/runs");
     if (data && *directory) {
-        memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
         counters_add_up(counters, &sums);
         memcpy(data, text, strlen(text));
         memcpy(data + strlen(text), end, sizeof end);
@@ -123,4 +122,20 @@ void uses_write(Store *store)
         own_file_add(store->stored.directory, &file, record, fingerprints);
     }
     free(fingerprints);
+}
+
+/* ---- old runs ----------------------------------------------------------------------------------- */
+
+static void count_run(void *to, int fd, const char *name)
+{
+    (void)fd;
+    *(size_t *)to += name_ends(name, ".run");
+}
+
+bool run_files_are_many(void)
+{
+    char directory[PATH_BYTES];
+    size_t runs = 0;
+    store_path(directory, "/runs");
+    return folder_names(directory, count_run, &runs) && runs > RUNS_MAX_RUNS;
 }

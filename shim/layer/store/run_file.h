@@ -28,6 +28,8 @@ bool run_file_of_dead(const LiveFile *live, const char *run_name);
 /* Returns how many pipelines such a run has compiled that can be stored; UINT64_MAX if its crash marker does not count
  * them. */
 uint64_t run_compiled(const LiveFile *live);
+/* Returns true if there are more files of runs than policy keeps. */
+bool run_files_are_many(void);
 
 /* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
 

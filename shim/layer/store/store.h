@@ -153,7 +153,7 @@ typedef struct StoredRecord {
 /* Reads and verifies a record. Free its data in any case. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
 
-/* ---- live_file.c: where crash markers (crash/crash_marker.h) are, and what those of other processes say --- */
+/* ---- live_file.c: where crash markers (crash/crash.h) are, and what those of other processes say --- */
 
 /* Writes how the names of this folder's crash markers in the runtime directory begin. An empty string: there can be
  * none. */

@@ -6,9 +6,9 @@
 
 #include "fuzz.h"
 #include "shim/layer/caches/caches.h"
-#include "shim/layer/crash/crash_marker.h"
+#include "shim/layer/crash/crash.h"
 #include "shim/layer/device/devices.h"
-#include "shim/layer/policy/commands.h"
+#include "shim/layer/policy/policy.h"
 
 /* The crash marker's file, of the device that is there. */
 static int live_file = -1;
@@ -133,7 +133,7 @@ void command_of_policy(void)
         break;
     case 4:
         counters = room(sizeof *counters);
-        shim->counters(serial, counters, room(sizeof(PylayerActivity)));
+        shim->counters(serial, counters);
         break;
     default:
         capacity = below(9);
