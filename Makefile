@@ -379,7 +379,7 @@ programs: $(PROGRAM_SETS)
 $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
-HEADERS := build/store_numbers.h build/counters.h
+HEADERS := build/store_numbers.h build/boundary_tables.h build/driver_variables.h
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
 $(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
 programs-fuzz programs-rules: | $(VENV)/installed

@@ -16,13 +16,21 @@ else:  # importing typing takes longer than a program may wait
         return lambda cls: cls
 
 
+# The constants and names up to UNRECORDED are in C, too: the build makes enumerations of them for shim/boundary.h.
+
+#: How a device keeps new pipelines: docs/internals/architecture.md, 'Modes'. With binaries all is enabled that cells
+#: need, for pipelines that cannot be binaries. With observe none are kept: calls go to the driver as the program made
+#: them, and are counted.
 MODE_OFF, MODE_CELLS, MODE_BINARIES, MODE_OBSERVE = 0, 1, 2, 3
 MODE_NAMES = ("off", "cells", "binaries", "observe")
 #: Modes that store pipelines and use stored ones.
 MODES_THAT_KEEP = (MODE_CELLS, MODE_BINARIES)
 
-VERDICT_PASS, VERDICT_EMPTY = 1, 2
+#: No answer: the call stays as the program made it. The cache gets the initial data, or none.
+VERDICT_NONE, VERDICT_PASS, VERDICT_EMPTY = 0, 1, 2
 
+#: Flags of a Cell. The driver put nothing into it, or finds nothing in its data, so it has none. The program waits
+#: until it is stored.
 CELL_EMPTY, CELL_AWAITED = 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
@@ -31,15 +39,20 @@ UNIT_CELL, UNIT_BINARIES = 0, 1
 #: The outcome of a creation that left something to store.
 OUTCOME_KEPT = 0
 
-#: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
-OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "named")
+#: Names of PylayerOutcome, by number. kept: the cell's unit and flags say more. The others, in their order, have no
+#: data: compiled, and kept elsewhere or not at all; compiled, but the driver returned nothing that can be kept; created
+#: without a probe, and no cache had it, or the driver does not report that; the layer did nothing, and with those right
+#: before it took over PYLAYER_TOLD_NS; a hit that took over PYLAYER_SLOW_NS; the driver returned an error; no pipeline:
+#: the program named the one with this fingerprint.
+OUTCOME_NAMES = ("kept", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "named")
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
 #: Outcomes of initial data in which nothing wrong was found.
 GOOD_OUTCOMES = ("accepted", "attested", "unknown")
 
-#: Names of PylayerPipelineKind, by number.
+#: Names of PylayerPipelineKind, by number: kinds that a driver may treat differently when it probes a VkPipelineCache.
+#: They never decide what is correct. fast-linked: without LINK_TIME_OPTIMIZATION.
 KIND_NAMES = (
     "compute",
     "graphics",
@@ -50,7 +63,12 @@ KIND_NAMES = (
     "ray tracing library",
     "ray tracing, linked",
 )
-#: Names of PylayerUnrecorded, by number.
+#: Why the layer has no object of something that the program created. In their order: a structure is unknown; what it
+#: refers to has no object; a shader is known by its identifier alone; it is made of binaries, or to be captured and
+#: replayed; the queue is full; memory is short, or it is too large.
+UNRECORDED_NOT, UNRECORDED_STRUCTURE, UNRECORDED_HANDLE, UNRECORDED_IDENTIFIER = 0, 1, 2, 3
+UNRECORDED_CAPTURE, UNRECORDED_QUEUE, UNRECORDED_MEMORY = 4, 5, 6
+#: What people read of them, by number.
 UNRECORDED = (
     "",
     "an unknown structure",
@@ -60,9 +78,8 @@ UNRECORDED = (
     "the queue was full",
     "memory was short",
 )
-UNRECORDED_IDENTIFIER = 3
 #: Of these, what another run may not meet.
-UNRECORDED_ONCE = (5, 6)
+UNRECORDED_ONCE = (UNRECORDED_QUEUE, UNRECORDED_MEMORY)
 #: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
 KINDS_THAT_COMPILE = (0, 1, 5)
 
@@ -158,6 +175,8 @@ class DeviceFacts(Value):
 class Plan(Value):
     """What the layer shall do for one device.
 
+    ``mode``: without what binaries need, it is cells, without what cells need off. ``check_caches``: the layer asks
+    about initial data (ADMIT_CACHE). ``strict_caches``: such data that gets no verdict in time becomes an empty cache.
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
     for Python to make it. ``report_caches``: the outcome of ``admit_cache`` is logged and counted, and all initial data
     passes. ``remember_caches``: the layer records which data the program reads from its caches, or passes, and passes

@@ -23,8 +23,14 @@
 
 /* ---- cdef begins here ---- */
 
+/* What Python knows, too, and each with its meaning: PylayerCounters of pylayer/report/counters.py, PylayerMarkedCall of
+ * pylayer/store/crash_marker.py, and PylayerMode, PylayerPlan, PylayerPipelineKind, PylayerUnit, PylayerCellFlags,
+ * PylayerOutcome, PylayerUnrecorded, PylayerVerdict and PylayerLogLevel of pylayer/values.py. PylayerPlan is the answer to PLAN_DEVICE. All
+ * zero, the device runs as if the layer were not there. */
+#include "../build/boundary_tables.h"
+
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 36
+#define PYLAYER_BOUNDARY_VERSION 37
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -42,37 +48,6 @@
 #define PYLAYER_RUN_NAME_BYTES 51 /* a program's number, a hyphen, files.unique_name of Python */
 /* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4392
-
-enum PylayerLogLevel {
-    PYLAYER_LOG_ERROR = 1,
-    PYLAYER_LOG_WARN = 2,
-    PYLAYER_LOG_INFO = 3,
-    PYLAYER_LOG_DEBUG = 4,
-};
-
-/* How a device keeps new pipelines: docs/internals/architecture.md, 'Modes'. */
-enum PylayerMode {
-    PYLAYER_MODE_OFF = 0,
-    PYLAYER_MODE_CELLS = 1,
-    PYLAYER_MODE_BINARIES = 2, /* also enables all that cells need, for pipelines that cannot be binaries */
-    PYLAYER_MODE_OBSERVE = 3,  /* keeps none: calls go to the driver as the application made them, and are counted */
-};
-
-/*
- * Kinds of pipeline that a driver may treat differently when it probes a VkPipelineCache. They index bit masks and
- * counters. They never decide what is correct.
- */
-enum PylayerPipelineKind {
-    PYLAYER_KIND_COMPUTE = 0,
-    PYLAYER_KIND_GRAPHICS = 1,
-    PYLAYER_KIND_GRAPHICS_LIBRARY = 2,     /* VK_PIPELINE_CREATE_LIBRARY_BIT_KHR */
-    PYLAYER_KIND_GRAPHICS_FAST_LINKED = 3, /* linked without LINK_TIME_OPTIMIZATION */
-    PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK = 4,
-    PYLAYER_KIND_RAY_TRACING = 5,
-    PYLAYER_KIND_RAY_TRACING_LIBRARY = 6,
-    PYLAYER_KIND_RAY_TRACING_LINKED = 7,
-};
-#define PYLAYER_KIND_COUNT 8
 
 enum PylayerMessageType {
     PYLAYER_MSG_PLAN_DEVICE = 1,    /* request: device -> plan */
@@ -131,22 +106,6 @@ typedef struct PylayerDeviceInfo {
     uint8_t internal_cache_disabled;
 } PylayerDeviceInfo;
 
-/* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
-typedef struct PylayerPlan {
-    uint8_t mode;             /* PylayerMode wanted. Without what binaries need, it is cells, without theirs off */
-    uint8_t check_caches;     /* send ADMIT_CACHE for the application's initial data */
-    uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
-    uint8_t strict_caches;    /* with check_caches: data that gets no verdict in time becomes an empty cache */
-    uint8_t remember_caches;  /* record which data the application reads or passes, and pass what is known */
-    uint8_t may_be_kept;      /* the same request always gets this plan */
-    uint8_t driver_cache_off; /* disable the driver's own cache, if the driver has internal_cache_control */
-    uint8_t check_binaries;   /* refuse binary data that differs from what the application read in earlier runs */
-    uint8_t merge_moves;      /* vkMergePipelineCaches takes entries out of its sources */
-    uint8_t
-        tell_creations; /* also send CELL messages for creations with nothing to keep, of which they report the outcome */
-    uint8_t record_state; /* send STATE messages, what pipelines are made of, in runs that record */
-} PylayerPlan;
-
 typedef struct PylayerDeviceCreated {
     uint8_t mode;          /* PylayerMode in force */
     uint8_t cache_control; /* enabled, by the application or by the layer */
@@ -169,36 +128,6 @@ typedef struct PylayerCacheInfo {
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all data; zero if there is none */
 } PylayerCacheInfo;
-
-enum PylayerVerdict {
-    PYLAYER_VERDICT_NONE = 0, /* no answer: the call stays as the application made it */
-    PYLAYER_VERDICT_PASS = 1,
-    PYLAYER_VERDICT_EMPTY = 2, /* create the cache with no initial data */
-};
-
-enum PylayerCellFlags {
-    PYLAYER_CELL_EMPTY =
-        1, /* the driver put nothing into the cell, or finds nothing in its data: the message has none */
-    PYLAYER_CELL_AWAITED = 2, /* the program waits until it is stored */
-};
-
-/* What the data of a PylayerCell is. */
-enum PylayerUnit {
-    PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
-    PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/internals/format.md, 'Binaries' */
-};
-
-/* The outcome of a creation that left nothing to keep. */
-enum PylayerOutcome {
-    PYLAYER_OUTCOME_KEPT = 0,        /* not such a creation: see unit and flags */
-    PYLAYER_OUTCOME_COMPILED = 1,    /* compiled, and kept elsewhere or not at all */
-    PYLAYER_OUTCOME_UNCACHEABLE = 2, /* compiled, but the driver returned nothing that can be kept */
-    PYLAYER_OUTCOME_PLAIN = 3,       /* created without a probe; no cache had it, or the driver does not report that */
-    PYLAYER_OUTCOME_PASSED = 4,      /* the layer did nothing; with those right before it took over PYLAYER_TOLD_NS */
-    PYLAYER_OUTCOME_SLOW = 5,        /* a hit that took over PYLAYER_SLOW_NS */
-    PYLAYER_OUTCOME_FAILED = 6,      /* the driver returned an error */
-    PYLAYER_OUTCOME_NAMED = 7,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
-};
 
 /* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed alone.
  * */
@@ -233,17 +162,6 @@ typedef struct PylayerCell {
     char entry_point[PYLAYER_ENTRY_POINT_BYTES]; /* of the last stage: UTF-8, cut at the array's end */
     PylayerShader shaders[PYLAYER_SHADERS];      /* the first stages */
 } PylayerCell;
-
-/* Why the layer has no object of something that the program created. */
-enum PylayerUnrecorded {
-    PYLAYER_UNRECORDED_NOT = 0,
-    PYLAYER_UNRECORDED_STRUCTURE = 1,  /* a structure is unknown: PylayerState::structure */
-    PYLAYER_UNRECORDED_HANDLE = 2,     /* what it refers to has no object */
-    PYLAYER_UNRECORDED_IDENTIFIER = 3, /* a shader is known by its identifier alone */
-    PYLAYER_UNRECORDED_CAPTURE = 4,    /* made of binaries, or to be captured and replayed */
-    PYLAYER_UNRECORDED_QUEUE = 5,      /* the queue is full */
-    PYLAYER_UNRECORDED_MEMORY = 6,     /* memory is short, or it is too large */
-};
 
 /* An object (format.md, 'Recordings'): what the program passed to create something. It comes after those that it
  * refers to. */
@@ -285,41 +203,11 @@ typedef struct PylayerMessage {
 /*
  * The crash marker: which stored or application data the driver is working on now, and which call that the layer added
  * to what the application asked for it is in. The layer makes and maps one file for each device in use. Whoever finds
- * the file after its process died knows what that process died of. Marks begin at PYLAYER_MARKS_OFFSET. Policy reads
- * them with Python's struct, so do not change the layout alone.
+ * the file after its process died knows what that process died of. Policy reads marks with Python's struct, so do not
+ * change the layout alone. LiveFile (shim/layer/store/store.h) is the whole file.
  */
-#define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
 #define PYLAYER_MARK_IDS 13
 #define PYLAYER_MARK_COUNT 62
-#define PYLAYER_RUN_OFFSET 8192 /* the run, as long as only the layer records it: shim/layer/store/run_file.c */
-#define PYLAYER_LIVE_BYTES 24576
-
-enum PylayerMarkedCall {
-    PYLAYER_MARK_NONE = 0,
-    PYLAYER_MARK_TAKEN = 1,       /* being filled in: its members are not valid */
-    PYLAYER_MARK_RECORDS = 2,     /* vkCreatePipelineCache and vkMergePipelineCaches with stored records */
-    PYLAYER_MARK_APPLICATION = 3, /* vkCreatePipelineCache with the application's data */
-    PYLAYER_MARK_MERGE = 4,       /* vkMergePipelineCaches by the application, with caches created from its data */
-    PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache or binaries that contain stored data */
-    PYLAYER_MARK_COMPILE = 6,     /* the same, but the driver may compile, which can take seconds */
-
-    /* Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
-     * pipeline. Without KEY, BINARIES, BINARY_DATA or CAPTURE a pipeline is created with cells; without PROBE, CELL or
-     * CELL_MERGE as the application asked, and not kept. Without COPY the layer's cache is not merged into
-     * the application's, without IDENTIFIER fingerprints use the shaders' code, without CHUNK cells are not joined. */
-    PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
-    PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
-    PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
-    PYLAYER_MARK_CAPTURE = 10,    /* vkCreate*Pipelines with CAPTURE_DATA, vkReleaseCapturedPipelineDataKHR */
-    PYLAYER_MARK_PROBE = 11,      /* vkCreate*Pipelines with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
-    PYLAYER_MARK_CELL = 13,       /* vkCreatePipelineCache and vkGetPipelineCacheData of a cell */
-    PYLAYER_MARK_CELL_MERGE = 14, /* vkMergePipelineCaches of a cell into the caches that are probed */
-    PYLAYER_MARK_COPY = 15,       /* vkMergePipelineCaches from one cache that is probed into another; no kind */
-    PYLAYER_MARK_IDENTIFIER = 17, /* vkGetShaderModule*IdentifierEXT; no kind */
-    PYLAYER_MARK_CHUNK = 18,      /* the calls with which cells are joined; no kind */
-};
-#define PYLAYER_MARK_ADDED 7 /* the first call that the layer adds, and the number after the last */
-#define PYLAYER_MARK_END 19
 
 /* ids: for RECORDS the first eight bytes of the records' digests, for APPLICATION and MERGE those of the data's
  * digests, for all others fingerprints. */
@@ -334,7 +222,6 @@ typedef struct PylayerMark {
 
 /* As many pipelines, records and cache data can be blocked: block_list.MAX_ENTRIES. */
 #define PYLAYER_BLOCKED 1024
-/* PYLAYER_MARK_END - PYLAYER_MARK_ADDED */
 #define PYLAYER_ADDED_CALLS 12
 
 /*
@@ -362,9 +249,6 @@ typedef struct PylayerDecision {
     uint64_t blocked[PYLAYER_BLOCKED];
 } PylayerDecision;
 
-/* PylayerCounters: what pylayer/report/counters.py lists, which also says how each is shown. */
-#include "../build/counters.h"
-
 /* A frame that the program presented. */
 typedef struct PylayerFrame {
     uint64_t time_ns;   /* CLOCK_MONOTONIC when vkQueuePresentKHR was called */
@@ -372,12 +256,6 @@ typedef struct PylayerFrame {
     uint32_t thread;    /* gettid() of the thread that called */
     uint32_t swapchain; /* in order of their first presents, from 1; one that replaces another has its number */
 } PylayerFrame;
-
-/* Values of one device that are not totals. */
-typedef struct PylayerActivity {
-    uint64_t kind_hits[PYLAYER_KIND_COUNT]; /* PylayerCounters::hits by PylayerPipelineKind */
-    uint64_t untold;                        /* creations not reported to policy because the queue was full */
-} PylayerActivity;
 
 /*
  * Commands. Only the policy thread calls them, without the GIL (cffi releases it). They return 0 or a count on
@@ -400,7 +278,7 @@ typedef struct PylayerShim {
     int32_t (*open_store)(uint64_t device, const PylayerDecision *decision, PylayerDeviceCreated *out);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
-    int32_t (*counters)(uint64_t device, PylayerCounters *out, PylayerActivity *activity);
+    int32_t (*counters)(uint64_t device, PylayerCounters *out);
     /* Writes at most capacity frames that were presented since the last call. Returns how many, and adds to *lost those
      * for which the ring had no room. */
     int64_t (*frames)(uint64_t device, PylayerFrame *out, uint64_t capacity, uint64_t *lost);
@@ -412,11 +290,11 @@ typedef struct PylayerShim {
                           uint8_t *out, uint64_t capacity);
     /* As executable_name (program_name.h). */
     const char *(*executable)(void);
-    /* Returns 0 if a line of this level would not be written. */
-    int32_t (*log_wanted)(int32_t level);
+    /* Returns false if a line of this level would not be written. */
+    _Bool (*log_wanted)(enum PylayerLogLevel level);
     void (*log)(int32_t level, const char *text);
-    /* Returns 0 once next() will never return a message again. */
-    int32_t (*is_open)(void);
+    /* Returns false once next() will never return a message again. */
+    _Bool (*is_open)(void);
 } PylayerShim;
 
 #endif

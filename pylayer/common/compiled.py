@@ -1,8 +1,8 @@
 """The compiled copy of the policy files, which the program's process reads instead of YAML.
 
 Its name is the XXH3-128 of the digest of each file's bytes, this package's version and the schema's version, so a copy
-can be missing but never old. Its first line is the XXH3-128 of the rest. The second has the skip rules, for
-shim/layer/instance/skip.c. Then follows the document.
+can be missing but never old. It begins with the XXH3-128 of the rest. Then come a line with the skip rules, for
+shim/layer/instance/skip.c, and the document.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
-SCHEMA_VERSION = 16
+#: Increase this when a preset changes, the copy's format, or the meaning of a file that was valid before. A new key
+#: needs no increase.
+SCHEMA_VERSION = 17
 
 
 def copy_path(root: str, system: bytes | None, user: bytes | None) -> str:
@@ -49,8 +50,8 @@ def read_copy(path: str) -> dict[str, Any] | None:
     """Returns the document in a compiled copy, or None if the copy is missing, damaged or another user's."""
     try:
         with open(open_in_store(path), "rb") as file:
-            digest, _, body = file.read(8 * MAX_POLICY_FILE_BYTES).partition(b"\n")
-        if xxhash.xxh3_128_hexdigest(body).encode() != digest:
+            digest, body = file.read(16), file.read(8 * MAX_POLICY_FILE_BYTES)
+        if xxhash.xxh3_128_digest(body) != digest:
             return None
         return flat.loads(body.partition(b"\n")[2].decode("utf-8"))
     except (OSError, ValueError):
@@ -64,7 +65,7 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
     """
     body = f"{skip_line(document)}\n{flat.dumps(document)}".encode()
     make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
-    replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
+    replace_file(path, xxhash.xxh3_128_digest(body) + body)
 
 
 class UnusableFile:

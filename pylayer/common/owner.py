@@ -1,8 +1,8 @@
 """Identifies the process that writes a file, and tells whether it is still alive: shim/layer/store/owner.c in Python.
 
-A process is identified by its machine, boot, pid namespace, pid and start time. So neither a reused pid nor a process
-of another container or machine that shares the store is mistaken for the writer. There are no locks, because NFS and
-FUSE mounts may lack them. tests/unit/test_trust.py has one table of cases for both implementations.
+A process is identified by its boot, pid namespace, pid and start time. So neither a reused pid nor a process of another
+container or machine that shares the store is mistaken for the writer. There are no locks, because NFS and FUSE mounts
+may lack them. tests/unit/test_trust.py has one table of cases for both implementations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import xxhash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    #: Machine and boot, 8 bytes each; pid; pid namespace; clock ticks from boot to its start. Zeros are unknown.
+    #: 8 unused bytes, where earlier versions had the machine, and the boot's 8; pid; pid namespace; clock ticks from
+    #: boot to its start. Zeros are unknown.
     Process = tuple[bytes, int, int, int]
 
 #: A writer never appends to a journal that is older than this many seconds by its monotonic clock.
@@ -23,7 +24,7 @@ APPEND_SECONDS = 3600.0
 FOREIGN_SECONDS = 24 * 3600.0
 
 ALIVE, DEAD = "alive", "dead"
-#: On another machine, in another pid namespace, or /proc does not tell.
+#: Of another boot, on whatever machine, or in another pid namespace, or /proc does not tell.
 ELSEWHERE = "elsewhere"
 
 _MAKER = struct.Struct("<16sIIQ")
@@ -43,17 +44,6 @@ def _look_up(pid: int) -> tuple[int, bool]:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(4096)
-
-
-def _machine() -> int:
-    """Containers and diskless machines may share a machine id, so the host name must be the same, too."""
-    try:
-        machine_id = _read("/etc/machine-id")[:32]
-    except OSError:
-        return 0
-    if len(machine_id) != 32 or machine_id.strip(b"0123456789abcdef"):
-        return 0
-    return xxhash.xxh3_64_intdigest(machine_id + b"\0" + os.fsencode(os.uname().nodename))
 
 
 def _boot() -> int:
@@ -77,7 +67,7 @@ def this_process() -> Process:
     global _this
     pid = os.getpid()
     if _this is None or _this[1] != pid:
-        place = struct.pack("<QQ", _machine(), _boot())
+        place = struct.pack("<QQ", 0, _boot())
         try:
             start_ticks = _look_up(pid)[0]
         except (OSError, ValueError, IndexError):
@@ -88,13 +78,9 @@ def this_process() -> Process:
 
 def state(process: Process) -> str:
     """Returns whether a process is ``ALIVE``, ``DEAD`` or ``ELSEWHERE``."""
-    (machine, boot), (here, booted) = (struct.unpack("<QQ", one[0]) for one in (process, this_process()))
-    _, pid, namespace, start_ticks = process
-    if not booted or not boot:
-        return ELSEWHERE
-    if boot != booted:
-        return DEAD if here and machine == here else ELSEWHERE
-    if not namespace or namespace != this_process()[2]:
+    place, pid, namespace, start_ticks = process
+    here, _, mine, _ = this_process()
+    if not any(here[8:]) or place[8:] != here[8:] or not mine or namespace != mine:
         return ELSEWHERE
     try:
         started, is_dead = _look_up(pid)

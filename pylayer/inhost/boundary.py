@@ -29,7 +29,7 @@ ADMIT_BINARY = lib.PYLAYER_MSG_ADMIT_BINARY
 STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
 FLUSH = lib.PYLAYER_MSG_FLUSH
 
-COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
+COUNTER_NAMES = tuple([name for name, _ in ffi.typeof("PylayerCounters").fields if name not in Activity.__slots__])
 
 _shim = lib.pylayer_shim()
 
@@ -168,7 +168,7 @@ def next_message(timeout_ns: int) -> Message | None:
 
 
 def is_open() -> bool:
-    """int32_t is_open(void): returns False once no message can come any more."""
+    """_Bool is_open(void): returns False once no message can come any more."""
     return bool(_shim.is_open())
 
 
@@ -201,11 +201,11 @@ def switch_off(device: int) -> None:
 
 
 def counters(device: int) -> tuple[dict[str, int], Activity] | None:
-    """int32_t counters(uint64_t, PylayerCounters *, PylayerActivity *): returns None if the device is gone."""
-    out, activity = ffi.new("PylayerCounters *"), ffi.new("PylayerActivity *")
-    if _shim.counters(device, out, activity) != 0:
+    """int32_t counters(uint64_t, PylayerCounters *): returns None if the device is gone."""
+    out = ffi.new("PylayerCounters *")
+    if _shim.counters(device, out) != 0:
         return None
-    return {name: getattr(out, name) for name in COUNTER_NAMES}, _plain(Activity, activity)
+    return {name: getattr(out, name) for name in COUNTER_NAMES}, _plain(Activity, out)
 
 
 def frames(device: int) -> tuple[list[Present], int]:
@@ -250,7 +250,7 @@ def executable() -> str:
 
 
 def log_wanted(level: int) -> bool:
-    """int32_t log_wanted(int32_t level): returns whether a line of this level would be written."""
+    """_Bool log_wanted(enum PylayerLogLevel level): returns whether a line of this level would be written."""
     return bool(_shim.log_wanted(level))
 
 

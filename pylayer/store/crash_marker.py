@@ -27,29 +27,41 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: PYLAYER_LIVE_BYTES, _MARKS_OFFSET, _RUN_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
-BYTES, OFFSET, RUN_OFFSET = 24576, 256, 8192
+#: LiveFile of shim/layer/store/store.h, which gets the first two from here, and PylayerMark of shim/boundary.h, which a
+#: test compares.
+BYTES = 24576
+RUN_OFFSET = 8192
+OFFSET = format.FILE_HEADER.size
 MARK = struct.Struct("<IHHQ13QQ")
 
-#: PylayerMarkedCall.
-RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
-KEY, PROBE = 7, 11
-#: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
-#: death in one. The last four concern no kind of pipeline. Older versions had 12 and 16.
+#: PylayerMarkedCall, of which the build makes an enumeration for shim/boundary.h. TAKEN: the mark is being filled in.
+#: RECORDS: vkCreatePipelineCache and vkMergePipelineCaches with stored records. APPLICATION: vkCreatePipelineCache with
+#: the program's data. MERGE: vkMergePipelineCaches by the program, with caches created from its data. PIPELINES:
+#: vkCreate*Pipelines with a cache or binaries that contain stored data. COMPILE: the same, but the driver may compile,
+#: which can take seconds.
+NONE, TAKEN, RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 0, 1, 2, 3, 4, 5, 6
+#: Calls that the layer adds, without stored data. After a death in one, later processes do not make it for that kind of
+#: pipeline. Without one of the first four a pipeline is created with cells; without PROBE, CELL or CELL_MERGE as the
+#: program asked, and not kept. Without COPY the layer's cache is not merged into the program's, without IDENTIFIER
+#: fingerprints use the shaders' code, without CHUNK cells are not joined.
+KEY, BINARIES, BINARY_DATA, CAPTURE, PROBE, CELL, CELL_MERGE = 7, 8, 9, 10, 11, 13, 14
+COPY, IDENTIFIER, CHUNK = 15, 17, 18
+#: How people know them. Stored data is no cause of a death in one. The last four concern no kind of pipeline. Older
+#: versions had 12 and 16.
 ADDED = {
     KEY: "vkGetPipelineKeyKHR",
-    8: "vkCreatePipelineBinariesKHR",
-    9: "vkGetPipelineBinaryDataKHR",
-    10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
+    BINARIES: "vkCreatePipelineBinariesKHR",
+    BINARY_DATA: "vkGetPipelineBinaryDataKHR",
+    CAPTURE: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
     PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
-    13: "vkGetPipelineCacheData of a compiled pipeline",
-    14: "vkMergePipelineCaches of a compiled pipeline",
-    15: "vkMergePipelineCaches of two caches in use",
-    17: "vkGetShaderModuleIdentifierEXT",
-    18: "vkMergePipelineCaches of stored pipelines",
+    CELL: "vkGetPipelineCacheData of a compiled pipeline",
+    CELL_MERGE: "vkMergePipelineCaches of a compiled pipeline",
+    COPY: "vkMergePipelineCaches of two caches in use",
+    IDENTIFIER: "vkGetShaderModuleIdentifierEXT",
+    CHUNK: "vkMergePipelineCaches of stored pipelines",
 }
 #: Calls that are useless without another one. The layer asks whether that one is off.
-TOGETHER = {8: KEY, 9: KEY, 14: 13}
+TOGETHER = {BINARIES: KEY, BINARY_DATA: KEY, CELL_MERGE: CELL}
 
 
 class Mark(Value):

@@ -36,16 +36,17 @@ EXPORT = b"XPRT"
 
 #: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
 #: recordings. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
-#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames, VRDT has blocks.
+#: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames,
+#: CNTD what the layer counted, VRDT has blocks.
 #: OBJT, CRTD, FAIL and IDNT are recordings (state.py).
 CELL, NOTE, ATTEST, USED = b"CELL", b"NOTE", b"ATST", b"USED"
 CHUNK, BINARIES = b"CHNK", b"BINR"
-EVENTS, FRAMES, VERDICTS = b"EVTS", b"FRMS", b"VRDT"
+EVENTS, FRAMES, COUNTED, VERDICTS = b"EVTS", b"FRMS", b"CNTD", b"VRDT"
 OBJECT, CREATED, FAILED, IDENTIFIED = b"OBJT", b"CRTD", b"FAIL", b"IDNT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
-    *(CELL, CHUNK, BINARIES, NOTE, ATTEST, USED, EVENTS, FRAMES, VERDICTS),
+    *(CELL, CHUNK, BINARIES, NOTE, ATTEST, USED, EVENTS, FRAMES, COUNTED, VERDICTS),
     *(OBJECT, CREATED, FAILED, IDENTIFIED, TABLE),
 )
 #: Kinds of files whose header has the length of the file.

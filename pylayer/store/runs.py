@@ -4,15 +4,12 @@
 exists, the layer counts in the crash marker of the same name. Until policy starts, there is only that. What was
 counted goes into the run's file at the end, or at the next start after a kill.
 
-shim/layer/store/run_file.c writes the part of the crash marker after the marks. It is text, which begins with
-``layout`` (offset of the first group of numbers, how many groups there are, and how far apart), ``counted`` and
-``counted_kinds`` (what the numbers of a group count). So every build reads what another one counted.
+shim/layer/store/run_file.c writes the part of the crash marker after the marks (``timeline.counted``).
 """
 
 from __future__ import annotations
 
 import os
-import struct
 
 from ..common import file_kinds, flat, paths
 from ..common.file_kinds import FileName
@@ -64,25 +61,8 @@ def read_marker(path: str) -> dict[str, Any]:
     header, outcome = format.read_file_header(data)
     if header is None:
         raise ValueError(outcome)
-    values = flat.loads(data[crash_marker.RUN_OFFSET :].partition(b"\0")[0].decode("utf-8", "replace"))
-    try:
-        offset, groups, distance = (int(number) for number in values.pop("layout").split())
-        names, kinds = values.pop("counted").split(), values.pop("counted_kinds").split(";")
-        group = struct.Struct(f"={len(names) + len(kinds)}Q")
-        if not group.size <= distance <= len(data) or not 0 < groups <= len(data) // distance:
-            raise ValueError(f"{groups} groups")
-        counted = [group.unpack_from(data, offset + number * distance) for number in range(groups)]
-    except (AttributeError, KeyError, OverflowError, struct.error) as error:
-        raise ValueError(f"no run: {error}") from error
-    sums = [sum(column) for column in zip(*counted, strict=True)]
-    numbers, hits = dict(zip(names, sums, strict=False)), dict(zip(kinds, sums[len(names) :], strict=True))
-    return {
-        **values,
-        "counters": {**numbers, "hits": sum(hits.values())},
-        "kinds": {kind: {"hits": count} for kind, count in hits.items() if count},
-        **of_header(header),
-        "alive": alive,
-    }
+    values = timeline.counted(data, data[crash_marker.RUN_OFFSET :].partition(b"\0")[0])
+    return {**values, **of_header(header), "alive": alive}
 
 
 def _take_out(path: str) -> None:

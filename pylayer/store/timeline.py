@@ -280,6 +280,30 @@ def merge(into: dict[str, Any], values: dict[str, Any]) -> None:
             into[key] = value
 
 
+def counted(data: bytes, text: bytes, summed: bool = False) -> dict[str, Any]:
+    """Returns the values of a run that the layer counted: in ``data`` are groups of numbers, in ``text`` all else. The
+    text says where the groups are, how many there are and how far apart (``layout``), and what the numbers of a group
+    count (``counted`` and ``counted_kinds``). So every build reads what another one counted. ``summed``: there is one
+    group, at the end. Raises ValueError."""
+    values = flat.loads(text.decode("utf-8", "replace"))
+    try:
+        offset, groups, distance = (int(number) for number in values.pop("layout").split())
+        if summed:
+            offset, groups = len(data) - distance, 1
+        names, kinds = values.pop("counted").split(), values.pop("counted_kinds").split(";")
+        group = struct.Struct(f"={len(names) + len(kinds)}Q")
+        if not group.size <= distance <= len(data) or not 0 < groups <= len(data) // distance:
+            raise ValueError(f"{groups} groups")
+        found = [group.unpack_from(data, offset + number * distance) for number in range(groups)]
+    except (AttributeError, KeyError, OverflowError, struct.error) as error:
+        raise ValueError(f"no run: {error}") from error
+    sums = [sum(column) for column in zip(*found, strict=True)]
+    numbers, hits = dict(zip(names, sums, strict=False)), dict(zip(kinds, sums[len(names) :], strict=True))
+    values["counters"] = {**numbers, "hits": sum(hits.values())}
+    values["kinds"] = {kind: {"hits": count} for kind, count in hits.items() if count}
+    return values
+
+
 class Timeline:
     """What a run's file says: the run's values, and its events, in the order in which they were written. ``outcome`` is
     ``ok``, or one of ``outcomes.STORE`` that says why not all of it could be read."""
@@ -329,6 +353,8 @@ class Timeline:
             body = data[at : at + record.size]
             if record.magic == format.NOTE:
                 self.take_note(body)
+            elif record.magic == format.COUNTED:
+                self.take_counted(body)
             elif record.magic == format.EVENTS and not only_values:
                 self.take_events(body)
             elif record.magic == format.FRAMES and not only_values:
@@ -351,6 +377,19 @@ class Timeline:
                 if number.isdecimal() and len(into) < MAX_TEXTS:
                     into[int(number[:20])] = str(text)[:MAX_TEXT]
         merge(self.values, values)
+
+    def take_counted(self, data: bytes) -> None:
+        """Adds what the layer counted, and how the run ended. Of all else policy knows more, if it wrote notes."""
+        try:
+            values = counted(data, data.partition(b"\0")[0], summed=True)
+        except ValueError:
+            self.outcome = "impossible"
+            return
+        keys = ("counters", "kinds", "ended", "died")
+        last: dict[str, Any] = {key: values.pop(key) for key in keys if key in values}
+        merge(values, self.values)
+        merge(values, last)
+        self.values = values
 
     def take_frames(self, data: bytes) -> None:
         """Appends the presents in a record. Of a swapchain's, those that are not later than the last are impossible."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cffi import FFI
-from layer_tables import counters_header
+from layer_tables import boundary_header
 from private_python import PRIVATE_LIBRARY
 
 SHIM = Path("shim")
@@ -18,8 +18,8 @@ MARK = "/* ---- cdef begins here ---- */"
 
 
 def boundary_declarations() -> str:
-    """The part of boundary.h that cffi reads, with the counters that it includes."""
-    text = (SHIM / "boundary.h").read_text().replace('#include "../build/counters.h"\n', counters_header())
+    """The part of boundary.h that cffi reads, with what it includes."""
+    text = (SHIM / "boundary.h").read_text().replace('#include "../build/boundary_tables.h"\n', boundary_header())
     return text.split(MARK, 1)[1].rsplit("#endif", 1)[0]
 
 

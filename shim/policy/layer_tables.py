@@ -8,7 +8,7 @@ import hashlib
 import re
 import runpy
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import store_numbers
@@ -56,36 +56,80 @@ def counters() -> dict[str, str]:
     return {name: one.meaning for table in ("COUNTERS", "NOT_SHOWN") for name, one in tables[table].items()}
 
 
-def counters_header() -> str:
-    """What shim/boundary.h includes."""
-    members = (f"    /* {meaning} */\n    uint64_t {name};\n" for name, meaning in counters().items())
-    return (
-        "/* Written by shim/policy/layer_tables.py: totals of one device since its creation. Times are nanoseconds of"
-        " wall clock time. */\n"
-        f"typedef struct PylayerCounters {{\n{''.join(members)}}} PylayerCounters;\n"
-    )
+#: Constants of pylayer/store/crash_marker.py that are not in PylayerMarkedCall.
+NO_MARKS = ("BYTES", "RUN_OFFSET")
+#: Enumerations whose values are the constants of pylayer/values.py that begin so, and those that are named in a tuple.
+BY_CONSTANTS = {
+    "LogLevel": "LOG",
+    "Mode": "MODE",
+    "Verdict": "VERDICT",
+    "CellFlags": "CELL",
+    "Unit": "UNIT",
+    "Unrecorded": "UNRECORDED",
+}
+BY_NAMES = {"PipelineKind": ("KIND", "KIND_NAMES"), "Outcome": ("OUTCOME", "OUTCOME_NAMES")}
 
 
-def counter_names() -> list[str]:
-    """The members of PylayerCounters, in their order."""
-    return list(counters())
-
-
-def kind_names() -> list[str]:
-    """values.KIND_NAMES."""
-    found = re.search(r"^KIND_NAMES = \((.+?)\)$", Path("pylayer/values.py").read_text(), re.M | re.S)
+def names_in(constant: str) -> list[str]:
+    """The texts of a tuple of pylayer/values.py."""
+    found = re.search(rf"^{constant} = \((.+?)\)$", Path("pylayer/values.py").read_text(), re.M | re.S)
     assert found
     return re.findall(r'"([^"]+)"', found[1])
 
 
-def run_names_header() -> str:
-    """What shim/layer/store/run_file.c includes."""
-    counters, kinds = ("".join(f"    {text(name)},\n" for name in names) for names in (counter_names(), kind_names()))
-    groups = f'#define COUNTED "{" ".join(counter_names())}"\n#define COUNTED_KINDS "{";".join(kind_names())}"\n'
+def enumerations() -> Iterator[str]:
+    """What shim/boundary.h and pylayer/ both know, as C."""
+    values = store_numbers.numbers("pylayer/values.py")
+    marks = store_numbers.numbers("pylayer/store/crash_marker.py")
+    enums = {"MarkedCall": {f"MARK_{name}": number for name, number in marks.items() if name not in NO_MARKS}}
+    for enum, beginning in BY_CONSTANTS.items():
+        enums[enum] = {name: number for name, number in values.items() if name.startswith(f"{beginning}_")}
+    for enum, (beginning, constant) in BY_NAMES.items():
+        names = (re.sub(r"\W+", "_", name).upper() for name in names_in(constant))
+        enums[enum] = {f"{beginning}_{name}": number for number, name in enumerate(names)}
+    for enum, numbers in enums.items():
+        assert numbers, enum
+        lines = "".join(f"    PYLAYER_{name} = {number},\n" for name, number in numbers.items())
+        yield f"enum Pylayer{enum} {{\n{lines}}};\n"
+    yield f"#define PYLAYER_KIND_COUNT {len(names_in('KIND_NAMES'))}\n"
+    yield f"#define PYLAYER_MARK_ADDED {marks['KEY']}\n"
+    yield f"#define PYLAYER_ADDED_CALLS {max(enums['MarkedCall'].values()) + 1 - marks['KEY']}\n"
+
+
+def plan() -> str:
+    """PylayerPlan: the fields of values.Plan."""
+    found = re.search(r"^class Plan\(Value\):\n(.+?)\n\n\n", Path("pylayer/values.py").read_text(), re.M | re.S)
+    assert found
+    members = re.findall(r"^    (\w+): (?:bool|int)\b", found[1], re.M)
+    return "typedef struct PylayerPlan {\n" + "".join(f"    uint8_t {name};\n" for name in members) + "} PylayerPlan;\n"
+
+
+def boundary_header() -> str:
+    """What shim/boundary.h includes. Counters are totals of one device since its creation; times are nanoseconds."""
+    members = "".join(f"    uint64_t {name}; /* {meaning} */\n" for name, meaning in counters().items())
+    members += "    uint64_t kind_hits[PYLAYER_KIND_COUNT]; /* hits by PylayerPipelineKind */\n"
+    members += "    uint64_t untold; /* creations of which policy was not told, because the queue was full */\n"
     return (
-        f"/* Written by shim/policy/layer_tables.py. */\n{groups}"
-        f"static const char *const counter_names[] = {{\n{counters}}};\n"
-        f"static const char *const kind_names[] = {{\n{kinds}}};\n"
+        "/* Written by shim/policy/layer_tables.py. */\n"
+        + "".join(enumerations())
+        + plan()
+        + f"typedef struct PylayerCounters {{\n{members}}} PylayerCounters;\n"
+    )
+
+
+#: THREAD_SLOTS and CACHE_LINE_BYTES of shim/layer/process/spread_lock.h. The compiler compares them.
+GROUPS, LINE = 16, 64
+
+
+def run_names_header() -> str:
+    """What shim/layer/store/run_file.c includes: how the text begins in which a crash marker says what it counts."""
+    names, kinds = list(counters()), names_in("KIND_NAMES")
+    distance = -(-8 * (len(names) + len(kinds) + 1) // LINE) * LINE  # the last one is PylayerCounters::untold
+    at = store_numbers.numbers("pylayer/store/crash_marker.py")["BYTES"] - GROUPS * distance
+    counted = f"layout=s:{at} {GROUPS} {distance}\ncounted=s:{' '.join(names)}\ncounted_kinds=s:{';'.join(kinds)}\n"
+    return (
+        f"/* Written by shim/policy/layer_tables.py. */\n#define COUNTED {text(counted)}\n"
+        f"#define COUNTED_AT {at}\n#define COUNTED_GROUPS {GROUPS}\n#define COUNTED_BYTES {distance}\n"
     )
 
 
@@ -97,7 +141,7 @@ def driver_variables() -> dict[str, list[str]]:
 
 
 def driver_variables_header() -> str:
-    """What shim/layer/crash/marker_file.c includes."""
+    """What shim/layer/crash/crash_marker.c includes."""
     lines = ["/* Written by shim/policy/layer_tables.py. */"]
     for name, names in driver_variables().items():
         lines.append(f"static const char *const {name.lower()}_variables[] = {{")
@@ -128,7 +172,7 @@ def build_header() -> str:
 #: What makes each header.
 HEADERS = {
     "layer_tables.h": header,
-    "counters.h": counters_header,
+    "boundary_tables.h": boundary_header,
     "run_names.h": run_names_header,
     "store_numbers.h": store_numbers.header,
     "driver_variables.h": driver_variables_header,

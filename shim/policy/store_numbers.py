@@ -12,6 +12,7 @@ SHARED = (
     ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER CHUNK_CELLS"),
     ("store/maintenance", "STORE", "JOIN_BYTES EXIT_BYTES"),
     ("store/recency", "STORE", "RECENT_SECONDS"),
+    ("store/crash_marker", "LIVE", "BYTES RUN_OFFSET"),
     ("store/runs", "RUNS", "MAX_RUNS"),
     ("store/cache_history", "HISTORY", "PASSED"),
 )
@@ -25,7 +26,7 @@ def numbers(path: str) -> dict[str, int]:
             source = compile(ast.Module([node], []), path, "exec")
             with contextlib.suppress(NameError, TypeError):  # made of what is no integer
                 exec(source, {"__builtins__": {}, "range": range}, found)
-    return {name: value for name, value in found.items() if isinstance(value, int)}
+    return {name: value for name, value in found.items() if type(value) is int}
 
 
 def header() -> str:

@@ -412,8 +412,8 @@ def flat_text(data: bytes) -> None:
 
 
 def compiled_copy(data: bytes) -> None:
-    """compiled.read_copy, with a first line that fits and with one that does not."""
-    for content in (xxhash.xxh3_128_hexdigest(data).encode() + b"\n" + data, data):
+    """compiled.read_copy, with a digest that fits and with one that does not."""
+    for content in (xxhash.xxh3_128_digest(data) + data, data):
         value = compiled.read_copy(write("policy/copy.flat", content))
         require(value is None or isinstance(value, dict), "neither a document nor None")
 

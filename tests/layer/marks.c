@@ -10,7 +10,7 @@
 #define ENDED_THREADS 1000
 
 static Crash crash;
-static PylayerMark marks[PYLAYER_MARK_COUNT];
+static LiveFile live;
 
 unsigned thread_number(void)
 {
@@ -25,7 +25,7 @@ bool process_is_forked_child(void)
 int main(void)
 {
     Mark taken[PYLAYER_MARK_COUNT + 1];
-    atomic_store(&crash.marks, marks);
+    atomic_store(&crash.live, &live);
     for (unsigned turn = 0; turn < 2; turn++) {
         unsigned watched = 0, marked = 0;
         for (unsigned i = 0; i < PYLAYER_MARK_COUNT + 1; i++) {
@@ -33,7 +33,7 @@ int main(void)
             watched += taken[i] != NULL;
         }
         for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
-            marked += marks[i].call == PYLAYER_MARK_APPLICATION;
+            marked += live.marks[i].call == PYLAYER_MARK_APPLICATION;
         if (watched != PYLAYER_MARK_COUNT || marked != watched) {
             fprintf(stderr, "marks: %u of %d marks are taken by %u calls\n", marked, PYLAYER_MARK_COUNT, watched);
             return 1;

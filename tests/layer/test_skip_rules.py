@@ -181,7 +181,7 @@ def copy_of(document: dict[str, Any]) -> bytes:
 
 
 def sealed(body: bytes) -> bytes:
-    return xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body
+    return xxhash.xxh3_128_digest(body) + body
 
 
 def program(executable: str, application: str = "", engine: str = "") -> Program:

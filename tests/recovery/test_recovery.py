@@ -102,3 +102,17 @@ def test_a_moment_comes_at_a_call_of_its_name(tmp_path: Path) -> None:
     every = all_of("more", "test", bench.commands, bench.calls)
     named = {moment.call.split(".")[2] for moment in every if moment.kind == "short transfer"}
     assert named and named <= set(TRANSFERS)
+
+
+@pytest.mark.parametrize("file", ["exe", "cmdline"])
+def test_a_program_keeps_its_name(tmp_path: Path, file: str) -> None:
+    """If the program's name cannot be read once, the program is no other one: it finds its decision and its pipelines,
+    and nothing is stored for a program of another name."""
+    bench = Bench(tmp_path / "bench", SCENARIOS["warm"])
+    (line, *_) = (line for line in bench.calls if f"/proc/thread-self/{file}" in line)
+    place, call, *_ = line.split(" ")
+    moment = Moment("system call", "warm", line, call=f"{place}.{call.removesuffix('+')}", action="error:ENOMEM")
+    before = {path.name for path in (bench.prepared / "store").rglob("*.plan")}
+    outcome = bench.trial(moment)
+    assert outcome.came and outcome.wrong == []
+    assert {path.name for path in (bench.place / "store").rglob("*.plan")} == before

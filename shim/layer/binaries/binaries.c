@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 
 void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -26,11 +26,10 @@ typedef struct History {
     struct History *next;
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
-    NumberMap known;                     /* KNOWN_... by digest_id */
-    unsigned files;                      /* that were read */
-    uint64_t bytes;                      /* of all records that were read or written */
-    char name[PYLAYER_STORE_NAME_BYTES]; /* of this process's file; empty: none yet */
-    uint64_t salt;                       /* of that file */
+    NumberMap known; /* KNOWN_... by digest_id */
+    unsigned files;  /* that were read */
+    uint64_t bytes;  /* of all records that were read or written */
+    OwnFile file;    /* this process's; without a name: none yet */
 } History;
 
 #define KNOWN_PASSED 1u
@@ -122,29 +121,14 @@ bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Fills in the header and the name of this process's file. */
-static bool begin_file(const Caches *caches, History *history, FileHeader *header)
-{
-    memcpy(header, caches->store->kept.header, sizeof *header);
-    memcpy(header->kind, "ATST", sizeof header->kind);
-    header->program = history->program;
-    if (!own_file_describe(caches->run, header, ".attest", history->name))
-        return false;
-    history->salt = header->salt;
-    return true;
-}
-
-/* Returns false if the record cannot be written. Nothing is appended to a file that is gone, or whose end is torn. */
+/* Returns false if the record cannot be written. Nothing is appended to a file whose end is torn. */
 static bool append(const Caches *caches, History *history, RecordHeader record, const void *body)
 {
-    const char *directory = caches->store->stored.directory;
-    FileHeader header;
     history->bytes += record_space(record.size);
-    bool written = (*history->name && own_file_add(directory, history->name, NULL, history->salt, record, body)) ||
-                   (begin_file(caches, history, &header) &&
-                    own_file_add(directory, history->name, &header, history->salt, record, body));
+    bool written = (*history->file.name || own_file_describe(caches->store, "ATST", ".attest", 0, &history->file)) &&
+                   own_file_add(caches->store->stored.directory, &history->file, record, body);
     if (!written)
-        *history->name = '\0';
+        *history->file.name = '\0';
     return written;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 
 bool cells_open(Caches *caches)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "caches/caches.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "mailbox/mailbox.h"
 
 /* Sends a request. All requests of a device together wait at most ANSWER_WAIT_NS. Returns false if policy has not
@@ -23,20 +23,25 @@ static bool ask(Caches *caches, PylayerMessage *message, bool *spent)
     return answered;
 }
 
+static PylayerMessage *message_about(const Caches *caches, enum PylayerMessageType type,
+                                     const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
+{
+    PylayerMessage *message = message_new(type, caches->run->serial);
+    if (message) {
+        message->cache.data_size = size;
+        memcpy(message->cache.digest, digest, sizeof message->cache.digest);
+    }
+    return message;
+}
+
 /* ---- data that the program reads --------------------------------------------------------------- */
 
 static enum PylayerVerdict ask_about(Caches *caches, enum PylayerMessageType type,
                                      const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size)
 {
     bool spent;
-    enum PylayerVerdict verdict = PYLAYER_VERDICT_NONE;
-    PylayerMessage *message = message_new(type, caches->run->serial);
-    if (!message)
-        return verdict;
-    message->cache.data_size = size;
-    memcpy(message->cache.digest, digest, sizeof message->cache.digest);
-    if (ask(caches, message, &spent))
-        verdict = message->verdict;
+    PylayerMessage *message = message_about(caches, type, digest, size);
+    enum PylayerVerdict verdict = ask(caches, message, &spent) ? message->verdict : PYLAYER_VERDICT_NONE;
     message_done(message);
     return verdict;
 }
@@ -73,29 +78,18 @@ bool own_data_is_of_another_driver(Caches *caches, const uint8_t digest[PYLAYER_
 static PylayerMessage *describe(const Caches *caches, enum PylayerMessageType type, const OwnData *data)
 {
     const VkPipelineCacheCreateInfo *info = data->info;
-    PylayerMessage *message = message_new(type, caches->run->serial);
+    PylayerMessage *message = message_about(caches, type, data->digest, info->initialDataSize);
     if (!message)
         return NULL;
     PylayerCacheInfo *cache = &message->cache;
     cache->slot = data->slot;
-    cache->data_size = info->initialDataSize;
     cache->data_is_null = info->pInitialData == NULL;
     if (info->pInitialData) {
         cache->header_size = info->initialDataSize < PYLAYER_CACHE_HEADER_BYTES ? (uint32_t)info->initialDataSize
                                                                                 : PYLAYER_CACHE_HEADER_BYTES;
         memcpy(cache->header, info->pInitialData, cache->header_size);
-        memcpy(cache->digest, data->digest, sizeof cache->digest);
     }
     return message;
-}
-
-static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
-{
-    uint8_t *sketch = message && info->pInitialData ? malloc(PYLAYER_SKETCH_BYTES) : NULL;
-    if (!sketch)
-        return; /* no damage is recognised */
-    message->size = sketch_write(sketch, info->pInitialData, info->initialDataSize);
-    message->data = sketch;
 }
 
 /* Once the time for answers is spent, all data passes, except with strict_caches, and is known in the next run. If
@@ -104,7 +98,12 @@ static bool policy_refuses(Caches *caches, OwnData *data)
 {
     const PylayerPlan *plan = &caches->run->plan;
     PylayerMessage *message = describe(caches, PYLAYER_MSG_ADMIT_CACHE, data);
-    add_sketch(message, data->info);
+    /* Without memory for a sketch no damage is recognised. */
+    uint8_t *sketch = message && data->info->pInitialData ? malloc(PYLAYER_SKETCH_BYTES) : NULL;
+    if (sketch) {
+        message->size = sketch_write(sketch, data->info->pInitialData, data->info->initialDataSize);
+        message->data = sketch;
+    }
     if (plan->report_caches) {
         mailbox_post(message, true, QUEUE_BYTES);
         return false;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "caches/caches.h"
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 
 /* 'Giving' a record means that the driver merges it into the layer's cache, or into one of the application's.

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 
 void blocks_obey(Crash *crash, const PylayerDecision *decision)
 {

@@ -1,7 +1,7 @@
 /* devices.c - see devices.h */
 #include "device/devices.h"
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 #include "store/run_file.h"
 
@@ -24,7 +24,8 @@ Device *device_command_begin(uint64_t serial)
 
 void device_command_end(Device *device)
 {
-    pthread_mutex_unlock(&device->command_mutex);
+    if (device)
+        pthread_mutex_unlock(&device->command_mutex);
 }
 
 /* Returns false if a thread that cannot go on holds a lock that exit() needs: the one whose handler called exit(). */

@@ -10,6 +10,7 @@ void devices_add(Device *device);
 bool devices_remove(Device *device);
 /* Returns the device with its command mutex held; NULL if it is gone. Policy thread only. */
 Device *device_command_begin(uint64_t serial);
+/* device: NULL, too. */
 void device_command_end(Device *device);
 /* Returns false if a thread that will never run again holds a lock of the list or of a device. */
 bool devices_can_be_used(void);

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/crash_marker.h"
-#include "store/run_file.h"
+#include "crash/crash.h"
 
 /* ---- where the folder is ---------------------------------------------------------------------------- */
 
@@ -27,15 +26,15 @@ static void find_system(Stored *stored, const char *name)
 }
 
 /* Returns false if there is no store, or memory is short. */
-static bool find_folder(Store *store, const FileHeader *header)
+static bool find_folder(Store *store, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
     Stored *stored = &store->stored;
-    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
-    store_root_path(root);
+    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_NAME_BYTES];
+    store_path(root, "");
     snprintf(above, sizeof above, "%s/store", root);
-    digest_hex(name, header->identity);
-    memcpy(stored->identity, header->identity, sizeof stored->identity);
-    stored->program = header->program;
+    digest_name(name, identity, "");
+    memcpy(stored->identity, identity, sizeof stored->identity);
+    stored->program = store->run->info.instance.program_id;
     stored->every_program = store->kept.reads_all;
     free(stored->directory); /* of the attempt before policy looked into the folder */
     if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
@@ -65,7 +64,7 @@ static void obey_off(Device *device)
 }
 
 /* Reads the folder and obeys the decision. Returns false if policy must look into the folder first. */
-static bool read_folder(Device *device, FileHeader header)
+static bool read_folder(Device *device, uint64_t created_ns)
 {
     Store *store = &device->store;
     /* Where nothing is stored and all data passes, nothing is marked. */
@@ -75,10 +74,7 @@ static bool read_folder(Device *device, FileHeader header)
         obey_off(device);
     /* Without disk space the layer goes on without a crash marker: what is stored is of more use than the next crash's
      * cause. */
-    bool read =
-        fine &&
-        (!marks || marker_create(&device->crash, store, store->stored.directory, header, store->kept.marker_outside) ||
-         store->found.reviewed);
+    bool read = fine && (!marks || marker_create(&device->crash, store, created_ns) || store->found.reviewed);
     if (read)
         blocks_obey(&device->crash, &store->kept);
     else
@@ -94,10 +90,8 @@ bool device_open_store(Device *device)
     FileHeader header;
     memcpy(&header, store->kept.header, sizeof header);
     /* Before the folder is read: a death of this run says nothing new about what is decided from now on. */
-    if (!header.created_ns)
-        header.created_ns = wall_clock_ns();
-    header.program = device->run.info.instance.program_id;
-    bool open = find_folder(store, &header) && read_folder(device, header);
+    uint64_t created_ns = header.created_ns ? header.created_ns : wall_clock_ns();
+    bool open = find_folder(store, header.identity) && read_folder(device, created_ns);
     if (found->work)
         atomic_store(&store->wants_work, true);
     device->crash.lost |= index_stored_since(&store->stored, found->ended.last) < found->ended.compiled;

@@ -1,5 +1,5 @@
 /* pipeline_caches.c - the hooks of the commands for VkPipelineCache */
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "device/device.h"
 #include "driver/dispatch.h"
 #include "process/process.h"

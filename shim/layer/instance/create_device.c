@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "device/devices.h"
 #include "driver/dispatch.h"
 #include "frames/frames.h"
 #include "instance/features.h"
 #include "mailbox/mailbox.h"
-#include "policy/decisions.h"
-#include "policy/policy_thread.h"
+#include "policy/policy.h"
 #include "process/process.h"
 #include "store/run_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "driver/dispatch.h"
 #include "instance/instance.h"
-#include "policy/policy_thread.h"
+#include "policy/policy.h"
 #include "process/process.h"
 #include "instance/skip.h"
 #include "process/program_name.h"

@@ -2,15 +2,15 @@
  * skip.c - see skip.h.
  *
  * Policy reads the same compiled copy instead of YAML (pylayer/common/compiled.py). The copy's name contains the
- * digest of the policy files' bytes, so a copy can be missing but never out of date. Its first line is the digest of
- * the rest, its second has the rules. Policy writes the copy when it first reads a policy file. So after a change the
+ * digest of the policy files' bytes, so a copy can be missing but never out of date. It has the digest of the
+ * rest, then a line with the rules. Policy writes the copy when it first reads a policy file. So after a change the
  * interpreter starts once, in whichever process comes first. It starts in every process if there can be no copy: the
  * policy file has errors, or the store cannot be written to.
  */
 #include <string.h>
 
 #include "instance/skip.h"
-#include "policy/policy_files.h"
+#include "policy/policy.h"
 #include "process/program_name.h"
 
 #include "../../../build/layer_tables.h"
@@ -84,22 +84,10 @@ static enum PylayerSkip decide_by_rules(const char *rules, size_t size, const Sk
 
 /* ---- the compiled copy ------------------------------------------------------------------------------ */
 
-static bool is_whole(const char *copy, size_t size)
-{
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-    char hex[DIGEST_HEX_BYTES];
-    size_t head = sizeof hex; /* the zero of the hex string stands for the newline */
-    if (size < head || copy[head - 1] != '\n')
-        return false;
-    digest128(copy + head, size - head, digest);
-    digest_hex(hex, digest);
-    return memcmp(hex, copy, head - 1) == 0;
-}
-
 enum PylayerSkip skip_by_copy(const char *copy, size_t size, const SkipProgram *program, bool built_in)
 {
-    const char *rules = copy + DIGEST_HEX_BYTES;
-    const char *end = is_whole(copy, size) ? memchr(rules, '\n', size - DIGEST_HEX_BYTES) : NULL;
+    const char *rules = copy + PYLAYER_DIGEST_BYTES;
+    const char *end = digest_leads(copy, size) ? memchr(rules, '\n', size - PYLAYER_DIGEST_BYTES) : NULL;
     return end ? decide_by_rules(rules, (size_t)(end - rules), program, built_in) : PYLAYER_SKIP_ASK;
 }
 
@@ -108,9 +96,9 @@ enum PylayerSkip skip_by_copy(const char *copy, size_t size, const SkipProgram *
 static enum PylayerSkip decide(const SkipProgram *program, bool built_in)
 {
     const PolicyFiles *policy = policy_files();
-    if (policy && policy->none)
+    if (policy->none)
         return built_in ? PYLAYER_SKIP_YES : PYLAYER_SKIP_NO;
-    return policy && policy->copy ? skip_by_copy(policy->copy, policy->copy_size, program, built_in) : PYLAYER_SKIP_ASK;
+    return policy->copy ? skip_by_copy(policy->copy, policy->copy_size, program, built_in) : PYLAYER_SKIP_ASK;
 }
 
 enum PylayerSkip skip_decide(const PylayerInstanceInfo *application)

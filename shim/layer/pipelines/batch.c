@@ -161,7 +161,7 @@ void batch_note_hit(const Batch *batch, uint32_t index, uint64_t duration_ns)
 {
     Counters *counters = counters_of(&batch->call->device->run);
     batch_note_created(batch, index);
-    count(&counters->kind_hits[batch->elements[index].kind], 1);
+    count(&counters->totals.kind_hits[batch->elements[index].kind], 1);
     count(&counters->totals.hit_ns, duration_ns);
     if (duration_ns > PYLAYER_SLOW_NS)
         creation_tell(batch, index, PYLAYER_OUTCOME_SLOW, duration_ns, 1);

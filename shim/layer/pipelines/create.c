@@ -69,7 +69,7 @@ static VkResult observe(Batch *batch)
         } else if (batch_note_plain(batch, i, i == 0 ? duration : 0)) {
             first = compiled++ ? first : i;
         } else if (feedback) {
-            count(&counters->kind_hits[element->kind], 1);
+            count(&counters->totals.kind_hits[element->kind], 1);
             count(&counters->totals.application_hits, 1);
         }
     }

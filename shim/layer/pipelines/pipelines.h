@@ -12,7 +12,7 @@
 #ifndef PYLAYER_PIPELINES_H
 #define PYLAYER_PIPELINES_H
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "device/device.h"
 
 /* ---- one call ---------------------------------------------------------------------------------- */

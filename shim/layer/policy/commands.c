@@ -1,11 +1,9 @@
 /* commands.c - the functions of PylayerShim, which policy calls on the policy thread. */
 #define _GNU_SOURCE
-#include <string.h>
-
 #include "mailbox/mailbox.h"
 #include "device/devices.h"
 #include "frames/frames.h"
-#include "policy/commands.h"
+#include "policy/policy.h"
 #include "process/program_name.h"
 
 static int32_t open_store(uint64_t serial, const PylayerDecision *decision, PylayerDeviceCreated *out)
@@ -27,24 +25,21 @@ static int32_t open_store(uint64_t serial, const PylayerDecision *decision, Pyla
 static int32_t switch_off(uint64_t serial)
 {
     Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    atomic_store(&device->run.mode, PYLAYER_MODE_OFF);
+    if (device)
+        atomic_store(&device->run.mode, PYLAYER_MODE_OFF);
     device_command_end(device);
-    return 0;
+    return device ? 0 : -1;
 }
 
-static int32_t read_counters(uint64_t serial, PylayerCounters *out, PylayerActivity *activity)
+static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 {
     Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
     Counters sums;
-    bool ended = atomic_load(&device->run.written); /* the layer has written the run's statistics */
-    counters_add_up(device->run.counters, &sums);
-    *out = sums.totals;
-    activity->untold = sums.untold;
-    memcpy(activity->kind_hits, sums.kind_hits, sizeof sums.kind_hits);
+    bool ended = !device || atomic_load(&device->run.written); /* the layer has written the run's statistics */
+    if (device) {
+        counters_add_up(device->run.counters, &sums);
+        *out = sums.totals;
+    }
     device_command_end(device);
     return ended ? -1 : 0;
 }
@@ -52,47 +47,31 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out, PylayerActiv
 static int64_t take_frames(uint64_t serial, PylayerFrame *out, uint64_t capacity, uint64_t *lost)
 {
     Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    uint64_t taken = frames_take(&device->run, out, capacity, lost);
+    int64_t taken = device ? (int64_t)frames_take(&device->run, out, capacity, lost) : -1;
     device_command_end(device);
-    return (int64_t)taken;
+    return taken;
 }
 
 static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
 {
     Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    uint64_t seen = fingerprints_read(&device->run.seen, out, capacity);
+    int64_t seen = device ? (int64_t)fingerprints_read(&device->run.seen, out, capacity) : -1;
     device_command_end(device);
-    return (int64_t)seen;
+    return seen;
 }
 
 static int64_t join_cells(uint64_t serial, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count,
                           uint8_t *out, uint64_t capacity)
 {
     Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    uint64_t size = cells_join(&device->caches, cells, sizes, cell_count, out, capacity);
+    int64_t size = device ? (int64_t)cells_join(&device->caches, cells, sizes, cell_count, out, capacity) : -1;
     device_command_end(device);
-    return (int64_t)size;
+    return size;
 }
 
 static void write_log(int32_t level, const char *text)
 {
     log_line((enum PylayerLogLevel)level, "%s", text);
-}
-
-static int32_t log_wanted(int32_t level)
-{
-    return log_enabled((enum PylayerLogLevel)level);
-}
-
-static int32_t is_open(void)
-{
-    return mailbox_is_open();
 }
 
 const PylayerShim shim_commands = {
@@ -107,7 +86,7 @@ const PylayerShim shim_commands = {
     .fingerprints = fingerprints,
     .join_cells = join_cells,
     .executable = executable_name,
-    .log_wanted = log_wanted,
+    .log_wanted = log_enabled,
     .log = write_log,
-    .is_open = is_open,
+    .is_open = mailbox_is_open,
 };

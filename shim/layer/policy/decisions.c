@@ -1,5 +1,5 @@
 /*
- * decisions.c - see decisions.h.
+ * decisions.c - see policy.h.
  *
  * Without stored decisions each run would wait for the interpreter in vkCreateDevice. What the built-in policy decides
  * depends only on the program, the device, the policy files, this build, and what earlier runs learned. So policy keeps
@@ -14,14 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "policy/decisions.h"
-
-#include "policy/policy_files.h"
+#include "policy/policy.h"
 #include "process/program_name.h"
 
 #include "../../../build/build_id.h"
-
-_Static_assert(PYLAYER_ADDED_CALLS == PYLAYER_MARK_END - PYLAYER_MARK_ADDED, "each call has its mask");
 
 typedef struct Key {
     PylayerDeviceInfo info;
@@ -35,7 +31,7 @@ void decision_describe(PylayerMessage *message)
     const PolicyFiles *policy = policy_files();
     const char *executable = executable_name();
     /* Policy may yet read a file that could not be read here. Runs that cannot read it must not find its decision. */
-    if (!policy || !policy->known)
+    if (!policy->known)
         return;
     memset(&key, 0, sizeof key);
     memcpy(&key.info, &message->info, sizeof key.info);
@@ -45,30 +41,21 @@ void decision_describe(PylayerMessage *message)
     digest128(&key, sizeof key, message->decision_key);
 }
 
-/* Takes the content of a file: the XXH3-128 of the rest, then the decision without the unused end of `blocked`. */
-static bool take(const uint8_t *file, size_t size, PylayerDecision *out)
+/* A file has the XXH3-128 of the rest, then the decision without the unused end of `blocked`. */
+static bool read_decision(const uint8_t key[PYLAYER_DIGEST_BYTES], PylayerDecision *out)
 {
-    const size_t least = offsetof(PylayerDecision, blocked);
-    uint8_t digest[PYLAYER_DIGEST_BYTES];
-    if (!file || size < sizeof digest + least)
-        return false;
-    size -= sizeof digest;
-    digest128(file + sizeof digest, size, digest);
-    memcpy(out, file + sizeof digest, size);
-    return memcmp(digest, file, sizeof digest) == 0 && out->blocked_count == (size - least) / sizeof *out->blocked;
-}
-
-static bool read_decision(const char *root, const uint8_t key[PYLAYER_DIGEST_BYTES], PylayerDecision *out)
-{
-    char directory[PATH_BYTES + 8], name[DIGEST_HEX_BYTES + 5];
+    const size_t least = offsetof(PylayerDecision, blocked), head = PYLAYER_DIGEST_BYTES;
+    char directory[PATH_BYTES], name[DIGEST_NAME_BYTES];
     size_t size = 0;
-    snprintf(directory, sizeof directory, "%s/plans", root);
-    digest_hex(name, key);
-    memcpy(name + DIGEST_HEX_BYTES - 1, ".plan", sizeof ".plan");
-    char *file = read_all(open_in_store(directory, name), PYLAYER_DIGEST_BYTES + sizeof *out, 0, &size);
+    store_path(directory, "/plans");
+    digest_name(name, key, ".plan");
+    char *file = read_all(open_in_store(directory, name), head + sizeof *out, 0, &size);
+    bool valid = file && size >= head + least && digest_leads(file, size);
+    if (valid)
+        memcpy(out, file + head, size - head);
     /* The clock that was read when the decision was made may have been wrong. */
-    bool valid = take((const uint8_t *)file, size, out) && memcmp(out->key, key, sizeof out->key) == 0 &&
-                 (uint64_t)time(NULL) - out->valid_from_s < out->valid_s;
+    valid = valid && out->blocked_count == (size - head - least) / sizeof *out->blocked &&
+            memcmp(out->key, key, sizeof out->key) == 0 && (uint64_t)time(NULL) - out->valid_from_s < out->valid_s;
     free(file);
     if (!valid)
         memset(out, 0, sizeof *out);
@@ -79,10 +66,10 @@ bool decision_find(const PylayerMessage *message, PylayerDecision *decision, boo
 {
     static const uint8_t none[PYLAYER_DIGEST_BYTES];
     char root[PATH_BYTES], path[PATH_BYTES + 48];
-    store_root_path(root);
+    store_path(root, "");
     *unrecorded = false;
     if (memcmp(message->decision_key, none, sizeof none) == 0 || !*root || !is_own_root(root) ||
-        !read_decision(root, message->decision_key, decision))
+        !read_decision(message->decision_key, decision))
         return false;
     snprintf(path, sizeof path, "%s/state/%016" PRIx64 ".unrecorded", root, /* file_kinds.UNRECORDED */
              message->info.instance.program_id);

@@ -1,11 +1,11 @@
-/* policy_files.c - see policy_files.h */
+/* policy_files.c - see policy.h */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "policy/policy_files.h"
+#include "policy/policy.h"
 #include "process/log.h"
 
 #include "../../../build/layer_tables.h"
@@ -28,6 +28,10 @@ static void read_file(int which, PolicyFile *file)
     bool refused = there && fd < 0 && which == SYSTEM_POLICY && (errno == EPERM || errno == EACCES);
     char *content = read_all(fd, MAX_POLICY_BYTES, 0, &size);
     file->found = content ? CONFIG_READ : refused ? CONFIG_REFUSED : CONFIG_FAILED;
+    if (refused)
+        log_line(PYLAYER_LOG_WARN,
+                 "%s is not used: this user cannot read it, or others than root can write to it or its directory",
+                 file->path);
     if (!content)
         return;
     digest128(content, size, file->digest);
@@ -36,61 +40,41 @@ static void read_file(int which, PolicyFile *file)
     file->nanoseconds = (uint64_t)found.st_mtim.tv_nsec;
 }
 
-/* Writes the name of the policy files' copy, as pylayer/common/compiled.py names it. */
-static void name_copy(char name[DIGEST_HEX_BYTES + 5], const PolicyFile files[POLICY_FILES])
+/* Reads the compiled copy, which pylayer/common/compiled.py names. */
+static void read_copy(PolicyFiles *policy)
 {
     static const char suffix[] = COPY_NAME_SUFFIX;
     uint8_t digest[PYLAYER_DIGEST_BYTES], text[POLICY_FILES * sizeof digest + sizeof suffix - 1];
+    char directory[PATH_BYTES], name[DIGEST_NAME_BYTES];
     for (int which = 0; which < POLICY_FILES; which++)
-        memcpy(text + which * sizeof digest, files[which].digest, sizeof digest);
+        memcpy(text + which * sizeof digest, policy->files[which].digest, sizeof digest);
     memcpy(text + POLICY_FILES * sizeof digest, suffix, sizeof suffix - 1);
     digest128(text, sizeof text, digest);
-    digest_hex(name, digest);
-    memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
+    digest_name(name, digest, ".flat");
+    store_path(directory, "/policy");
+    if (*directory)
+        policy->copy = read_all(open_in_store(directory, name), MAX_COPY_BYTES, 0, &policy->copy_size);
 }
 
-static void read_files(PolicyFiles *policy)
+static pthread_once_t files_once = PTHREAD_ONCE_INIT;
+static PolicyFiles files_of_process;
+
+static void read_for_process(void)
 {
-    char name[DIGEST_HEX_BYTES + 5];
+    PolicyFiles *policy = &files_of_process;
     policy->known = policy->none = true;
     for (int which = 0; which < POLICY_FILES; which++) {
+        config_file_path(which, policy->files[which].path);
         read_file(which, &policy->files[which]);
         policy->known &= policy->files[which].found != CONFIG_FAILED;
         policy->none &= policy->files[which].found != CONFIG_FAILED && policy->files[which].found != CONFIG_READ;
     }
-    name_copy(name, policy->files);
-    if (policy->known && !policy->none && *policy->directory)
-        policy->copy = read_all(open_in_store(policy->directory, name), MAX_COPY_BYTES, 0, &policy->copy_size);
-}
-
-static pthread_once_t files_once = PTHREAD_ONCE_INIT;
-static PolicyFiles *files_of_process;
-
-static void read_for_process(void)
-{
-    PolicyFiles *policy = calloc(1, sizeof *policy);
-    if (!policy)
-        return;
-    for (int which = 0; which < POLICY_FILES; which++)
-        config_file_path(which, policy->files[which].path);
-    store_root_path(policy->directory);
-    if (*policy->directory)
-        memcpy(policy->directory + strlen(policy->directory), "/policy", sizeof "/policy");
-    read_files(policy);
-    files_of_process = policy;
+    if (policy->known && !policy->none)
+        read_copy(policy);
 }
 
 const PolicyFiles *policy_files(void)
 {
     pthread_once(&files_once, read_for_process);
-    return files_of_process;
-}
-
-void policy_files_say_refused(void)
-{
-    const PolicyFiles *policy = policy_files();
-    if (policy && policy->files[SYSTEM_POLICY].found == CONFIG_REFUSED)
-        log_line(PYLAYER_LOG_WARN,
-                 "%s is not used: this user cannot read it, or others than root can write to it or its directory",
-                 policy->files[SYSTEM_POLICY].path);
+    return &files_of_process;
 }

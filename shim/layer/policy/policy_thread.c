@@ -16,10 +16,8 @@
 #include <unistd.h>
 
 #include "device/devices.h"
-#include "policy/commands.h"
-#include "policy/policy_files.h"
+#include "policy/policy.h"
 #include "mailbox/mailbox.h"
-#include "policy/policy_thread.h"
 #include "process/process.h"
 
 #include "../../policy/interpreter.h"
@@ -227,7 +225,6 @@ static void prepare(void)
         return;
     }
     find_own_directory();
-    policy_files_say_refused();
     stat("/", &root_directory);
     mailbox_open(start);
 }

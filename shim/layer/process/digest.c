@@ -25,8 +25,18 @@ void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTE
     memcpy(digest, &canonical, sizeof canonical);
 }
 
-void digest_hex(char out[DIGEST_HEX_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES])
+bool digest_leads(const void *data, size_t size)
+{
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    if (size < sizeof digest)
+        return false;
+    digest128((const uint8_t *)data + sizeof digest, size - sizeof digest, digest);
+    return memcmp(digest, data, sizeof digest) == 0;
+}
+
+void digest_name(char out[DIGEST_NAME_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES], const char *suffix)
 {
     for (size_t i = 0; i < PYLAYER_DIGEST_BYTES; i++)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    snprintf(out + 2 * PYLAYER_DIGEST_BYTES, DIGEST_NAME_BYTES - 2 * PYLAYER_DIGEST_BYTES, "%s", suffix);
 }

@@ -2,6 +2,7 @@
 #ifndef PYLAYER_DIGEST_H
 #define PYLAYER_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,8 +12,10 @@
 uint64_t digest64(const void *data, size_t size, uint64_t seed);
 /* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest returns it. */
 void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* Writes the digest as xxhash.xxh3_128_hexdigest does, with a zero at the end. */
-#define DIGEST_HEX_BYTES (2 * PYLAYER_DIGEST_BYTES + 1)
-void digest_hex(char out[DIGEST_HEX_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Returns true if the data begins with the digest of the rest. */
+bool digest_leads(const void *data, size_t size);
+/* Writes a file's name: the digest as xxhash.xxh3_128_hexdigest writes it, and a suffix of at most five letters. */
+#define DIGEST_NAME_BYTES (2 * PYLAYER_DIGEST_BYTES + 6)
+void digest_name(char out[DIGEST_NAME_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES], const char *suffix);
 
 #endif

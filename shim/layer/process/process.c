@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,6 +23,7 @@
 #include "process/log.h"
 #include "process/spread_lock.h"
 #include "process/process.h"
+#include "process/trusted.h"
 
 static char *nothing[] = {NULL};
 static char **variables = nothing;
@@ -89,12 +89,8 @@ bool process_has_room(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return true;
-    char text[64] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    unsigned long long pages = length > 0 ? strtoull(text, NULL, 10) : 0;
+    char text[64];
+    unsigned long long pages = read_text("/proc/self/statm", text, sizeof text) ? strtoull(text, NULL, 10) : 0;
     return limit.rlim_cur >= pages * (unsigned long long)sysconf(_SC_PAGESIZE) + ROOM_BYTES;
 }
 
@@ -117,14 +113,11 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
  * the thread is gone, or its state cannot be read. */
 static char state_of_thread(const char *thread, bool *is_ours)
 {
-    char path[64], text[128] = "";
+    char path[64], text[128];
     snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
+    size_t length = read_text(path, text, sizeof text);
     const char *name = strchr(text, '('), *end = strrchr(text, ')');
-    if (length <= 0 || !name || !end || strlen(end) < 3)
+    if (!length || !name || !end || strlen(end) < 3)
         return '\0';
     *is_ours = strncmp(name, "(" POLICY_THREAD_NAME ")", (size_t)(end + 1 - name)) == 0;
     return end[2];

@@ -1,5 +1,6 @@
 /* program_name.c - see program_name.h */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@
 
 /* What the kernel writes behind the path of a file that was deleted or replaced. */
 #define DELETED " (deleted)"
+/* Of longer arguments only so many bytes are read. */
+#define MOST_ARGUMENTS (1u << 20)
 
 /* Interpreters that run a script or another program. A version may follow the name. */
 static bool runs_scripts(const char *executable)
@@ -56,25 +59,17 @@ static void cut(char *text, const char *end)
         text[size - end_size] = '\0';
 }
 
-/* Opens a file of a process's directory in /proc. */
-static FILE *open_of(const char *process, const char *name)
-{
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", process, name);
-    return fopen(path, "re");
-}
-
-/* The arguments of a process, of which one is read at a time. */
+/* What is left of a process's arguments, each with a zero behind it. */
 typedef struct Arguments {
-    FILE *file;
-    char *text; /* the one that was read last */
-    size_t room;
+    const char *next, *end;
 } Arguments;
 
 /* Returns the next argument; NULL if there is none. */
 static const char *next_argument(Arguments *of)
 {
-    return of->file && getdelim(&of->text, &of->room, '\0', of->file) > 0 ? of->text : NULL;
+    const char *one = of->next < of->end ? of->next : NULL;
+    of->next += one ? strlen(one) + 1 : 0;
+    return one;
 }
 
 /* ---- Windows programs ------------------------------------------------------------------------------ */
@@ -108,8 +103,9 @@ static const char *program_in(char *line)
  * false if there is none. */
 static bool name_mapped(char out[NAME_ROOM], const char *process, const char *called)
 {
-    FILE *file = open_of(process, "maps");
-    char *line = NULL;
+    char path[PATH_BYTES], *line = NULL;
+    snprintf(path, sizeof path, "%s/maps", process);
+    FILE *file = fopen(path, "re");
     size_t room = 0;
     bool found = false, is_called = false;
     while (file && !is_called && getline(&line, &room, file) > 0) {
@@ -128,11 +124,11 @@ static bool name_mapped(char out[NAME_ROOM], const char *process, const char *ca
 
 /* Writes the name of a Windows program. Returns false if this is none. Its command line can begin with anything, so
  * what is mapped goes first. */
-static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments *arguments, const char *process)
+static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments arguments, const char *process)
 {
     bool wine = is_wine(executable);
     const char *called = "", *argument;
-    while (!*called && (argument = next_argument(arguments))) {
+    while (!*called && (argument = next_argument(&arguments))) {
         argument = last_part(argument);
         if (*argument && *argument != '-' && !is_wine(argument))
             called = argument; /* read last */
@@ -151,11 +147,11 @@ static bool name_windows(char out[NAME_ROOM], const char *executable, Arguments 
 /* ---- all programs ------------------------------------------------------------------------------ */
 
 /* Writes the name of a program that is not a Windows program. */
-static void name_other(char out[NAME_ROOM], const char *executable, Arguments *arguments)
+static void name_other(char out[NAME_ROOM], const char *executable, Arguments arguments)
 {
     snprintf(out, NAME_ROOM, "%s", executable);
-    const char *argument = runs_scripts(executable) ? next_argument(arguments) : NULL;
-    while (argument && (argument = next_argument(arguments))) {
+    const char *argument = runs_scripts(executable) ? next_argument(&arguments) : NULL;
+    while (argument && (argument = next_argument(&arguments))) {
         bool is_code = strcmp(argument, "-c") == 0 || strcmp(argument, "-e") == 0;
         if (is_code || (*argument && *argument != '-')) {
             snprintf(out, NAME_ROOM, "%s %s", executable, is_code ? argument : last_part(argument));
@@ -166,34 +162,34 @@ static void name_other(char out[NAME_ROOM], const char *executable, Arguments *a
 
 int32_t pylayer_program_name(char out[NAME_ROOM], const char *process)
 {
-    char path[PATH_BYTES], link[PATH_BYTES];
-    snprintf(link, sizeof link, "%s/exe", process);
-    ssize_t length = readlink(link, path, sizeof path - 1);
-    if (length <= 0)
+    char path[PATH_BYTES], file[PATH_BYTES];
+    size_t size = 0;
+    snprintf(file, sizeof file, "%s/exe", process);
+    ssize_t length = readlink(file, path, sizeof path - 1);
+    snprintf(file, sizeof file, "%s/cmdline", process);
+    char *text = length > 0 ? read_all(open(file, O_RDONLY | O_CLOEXEC), MOST_ARGUMENTS, 1, &size) : NULL;
+    if (!text)
         return -1;
-    path[length] = '\0';
+    text[size] = path[length] = '\0';
     cut(path, DELETED);
     const char *slash = strrchr(path, '/'), *executable = slash ? slash + 1 : path;
     /* What argv[0] says is not believed. */
-    Arguments arguments = {.file = open_of(process, "cmdline")};
-    if (!name_windows(out, executable, &arguments, process)) {
-        if (arguments.file)
-            rewind(arguments.file);
-        name_other(out, executable, &arguments);
-    }
-    free(arguments.text);
-    if (arguments.file)
-        fclose(arguments.file);
+    const Arguments arguments = {text, text + size};
+    if (!name_windows(out, executable, arguments, process))
+        name_other(out, executable, arguments);
+    free(text);
     return 0;
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char own_program_name[NAME_ROOM];
 
-/* This thread's entry is read because the main thread may have ended. */
+/* This thread's entry is read because the main thread may have ended. A call of the system that fails once must not
+ * make the program another one, so it is read again. In a sandbox it fails each time. */
 static void read_own(void)
 {
-    if (pylayer_program_name(own_program_name, "/proc/thread-self"))
+    if (pylayer_program_name(own_program_name, "/proc/thread-self") &&
+        pylayer_program_name(own_program_name, "/proc/thread-self"))
         strcpy(own_program_name, "unknown");
 }
 

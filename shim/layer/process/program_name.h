@@ -9,7 +9,7 @@
 
 /* Writes a program's name, bytes as they are in /proc and cut at NAME_ROOM: the file name of its executable, for
  * interpreters with that of the script behind it, and for a Windows program under Wine that of its .exe alone.
- * `process` is the process's directory in /proc. Returns -1 if it does not tell the executable. Commands of pylayer
+ * `process` is the process's directory in /proc. Returns -1 if it does not tell the executable or the arguments. Commands of pylayer
  * find this function in the layer's library. */
 __attribute__((visibility("default"))) int32_t pylayer_program_name(char out[NAME_ROOM], const char *process);
 /* Returns the name of this process's program, valid for ever: "unknown" if /proc says nothing. */

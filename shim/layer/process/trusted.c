@@ -50,9 +50,13 @@ void system_store_path(char out[PATH_BYTES])
     system_path(out, "PYLAYER_SYSTEM_STORE", "/usr/share/pylayer");
 }
 
-void store_root_path(char out[PATH_BYTES])
+void store_path(char out[PATH_BYTES], const char *below)
 {
     own_path(out, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
+    if (*out && strlen(out) + strlen(below) < PATH_BYTES)
+        strcat(out, below);
+    else
+        *out = '\0';
 }
 
 /* As pylayer/common/paths.py does: the user's private group, which has the user's own number, is nobody else. */
@@ -119,7 +123,7 @@ bool open_may_succeed_later(int reason)
 
 int append_in_store(const char *directory, const char *name)
 {
-    return open_below(directory, name, O_WRONLY | O_APPEND | O_NOFOLLOW);
+    return open_below(directory, name, O_RDWR | O_APPEND | O_NOFOLLOW);
 }
 
 static bool opens_as_own(const char *path, int flags)

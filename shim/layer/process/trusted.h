@@ -5,12 +5,29 @@
 #ifndef PYLAYER_TRUSTED_H
 #define PYLAYER_TRUSTED_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_BYTES 4096
+
+/* Reads the beginning of a file of the system's, with a zero behind it. Returns the length; 0 on failure, with errno
+ * set. */
+static inline size_t read_text(const char *path, char *text, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, room - 1) : 0;
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = reason;
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0 ? (size_t)length : 0;
+}
 
 static inline bool name_begins(const char *name, const char *beginning)
 {
@@ -22,7 +39,8 @@ enum { SYSTEM_POLICY, USER_POLICY, POLICY_FILES };
 
 /* These use the environment as it was at the first vkCreateInstance (process.c). Empty: there is no such path. */
 void config_file_path(int which, char out[PATH_BYTES]);
-void store_root_path(char out[PATH_BYTES]);
+/* below: what follows the root, empty or with a slash in front. */
+void store_path(char out[PATH_BYTES], const char *below);
 /* A store that root fills and nobody else writes to. Its pipelines are used beside those of the user's store. */
 void system_store_path(char out[PATH_BYTES]);
 

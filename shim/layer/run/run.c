@@ -38,7 +38,7 @@ static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutc
 void run_tell_creation(Run *run, const PylayerCell *about, enum PylayerOutcome outcome)
 {
     if (run->plan.tell_creations && !send_cell(run, about, outcome, NULL, 0, 0))
-        count(&counters_of(run)->untold, 1);
+        count(&counters_of(run)->totals.untold, 1);
 }
 
 void run_send_cell(Run *run, const PylayerCell *about, void *data, uint64_t size, int64_t wait_ns)
@@ -59,5 +59,5 @@ void counters_add_up(const Counters *counters, Counters *out)
             sums[i] += __atomic_load_n(&values[i], __ATOMIC_RELAXED);
     }
     for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-        out->totals.hits += out->kind_hits[kind];
+        out->totals.hits += out->totals.kind_hits[kind];
 }

@@ -1,6 +1,6 @@
 /* seen.c - the fingerprints of the pipelines that this run created, which tell the store which of its records are in
  * use, and of those that the layer's cache holds. */
-#include "run/seen.h"
+#include "run/run.h"
 
 void fingerprints_open(SeenFingerprints *seen)
 {

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "crash/crash_marker.h"
+#include "crash/crash.h"
 #include "process/process.h"
 
 void shaders_open(Shaders *shaders, const Driver *driver, Run *run, Crash *crash)

@@ -30,23 +30,20 @@ bool live_outside_directory(char directory[PATH_BYTES])
     return length < PATH_BYTES;
 }
 
-uint8_t *live_bytes(void)
+LiveFile *live_new(void)
 {
-    uint8_t *bytes = aligned_alloc(_Alignof(Counters), PYLAYER_LIVE_BYTES);
-    if (bytes)
-        memset(bytes, 0, PYLAYER_LIVE_BYTES);
-    return bytes;
+    LiveFile *live = aligned_alloc(_Alignof(LiveFile), sizeof *live);
+    if (live)
+        memset(live, 0, sizeof *live);
+    return live;
 }
 
 /* Returns true if the process was in a call to the driver that is marked with `least` or a higher number. */
-static bool has_marks(const uint8_t *file, unsigned least)
+static bool has_marks(const LiveFile *live, unsigned least)
 {
-    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
-        PylayerMark mark;
-        memcpy(&mark, file + PYLAYER_MARKS_OFFSET + i * sizeof mark, sizeof mark);
-        if (mark.call >= least)
+    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
+        if (live->marks[i].call >= least)
             return true;
-    }
     return false;
 }
 
@@ -61,38 +58,31 @@ static OwnerState state_of_mapping(int fd)
     return errno == EAGAIN ? OWNER_ALIVE : OWNER_ELSEWHERE;
 }
 
-const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name)
+/* Returns as live_may_be_dead. live: zeros. */
+static bool judge(int directory, const char *name, bool own, int fd, LiveFile *live, LiveEnded *ended)
 {
-    size_t length = strlen(name), used = strlen(LIVE_SUFFIX) + PYLAYER_RUN_NAME_BYTES - 1;
-    snprintf(run_name, PYLAYER_RUN_NAME_BYTES, "%s", length >= used ? name + length - used : "");
-    return run_name;
-}
-
-/* Returns as live_may_be_dead. file: zeros. */
-static bool judge(int directory, const char *name, bool own, int fd, uint8_t *file, LiveEnded *ended)
-{
-    FileHeader header;
-    char run_name[PYLAYER_RUN_NAME_BYTES];
-    bool readable = read(fd, file, PYLAYER_LIVE_BYTES) >= 0;
-    memcpy(&header, file, sizeof header);
-    if (file_header_is_newer(&header))
+    bool readable = read(fd, live, sizeof *live) >= 0;
+    if (file_header_is_newer(&live->header))
         return false;
-    OwnerState state = owner_state(&header.owner);
+    OwnerState state = owner_state(&live->header.owner);
     if (state == OWNER_ELSEWHERE)
         state = state_of_mapping(fd);
     if (state == OWNER_ALIVE)
         return false;
     /* A program that ends by _exit or by a kill leaves such a file each time. */
-    bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
-    if (harmless && state == OWNER_DEAD && run_file_of_dead(file, live_run_name(run_name, name))) {
+    bool harmless = readable && !has_marks(live, PYLAYER_MARK_RECORDS);
+    char run_name[PYLAYER_RUN_NAME_BYTES]; /* all of the file's name but its place and its suffix */
+    size_t length = strlen(name), used = strlen(LIVE_SUFFIX) + sizeof run_name - 1;
+    snprintf(run_name, sizeof run_name, "%s", length >= used ? name + length - used : "");
+    if (harmless && state == OWNER_DEAD && run_file_of_dead(live, run_name)) {
         unlinkat(directory, name, 0);
         ended->written = true;
-        if (own && strcmp(run_name, ended->last) > 0 && run_compiled(file) > 0) {
+        if (own && strcmp(run_name, ended->last) > 0 && run_compiled(live) > 0) {
             memcpy(ended->last, run_name, sizeof run_name);
-            ended->compiled = run_compiled(file);
+            ended->compiled = run_compiled(live);
         }
     }
-    return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
+    return !harmless && (own || has_marks(live, PYLAYER_MARK_ADDED));
 }
 
 bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended)
@@ -100,9 +90,9 @@ bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ende
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno != ENOENT;
-    uint8_t *file = live_bytes();
-    bool dead = !file || judge(directory, name, own, fd, file, ended);
-    free(file);
+    LiveFile *live = live_new();
+    bool dead = !live || judge(directory, name, own, fd, live, ended);
+    free(live);
     close(fd);
     return dead;
 }

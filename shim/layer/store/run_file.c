@@ -4,198 +4,123 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process/process.h"
 #include "../../../build/run_names.h"
+#include "process/process.h"
 #include "store/run_file.h"
 
 #define SESSION_BYTES 64 /* of pylayer run --summary; a longer text is nobody's */
+#define END_BYTES 64     /* of the line that says how the run ended */
 
-_Static_assert(sizeof counter_names / sizeof *counter_names == COUNTERS, "each counter has a name");
-_Static_assert(sizeof kind_names / sizeof *kind_names == PYLAYER_KIND_COUNT, "each kind has a name");
+_Static_assert(offsetof(LiveFile, counters) == COUNTED_AT && sizeof(Counters) == COUNTED_BYTES &&
+                   THREAD_SLOTS == COUNTED_GROUPS,
+               "COUNTED says where the counters are");
 
-/* Not as %f: its decimal point is the program's locale's. */
-static void write_time(FILE *out, const char *key, uint64_t microseconds)
-{
-    fprintf(out, "%s=f:%llu.%06llu\n", key, (unsigned long long)microseconds / 1000000,
-            (unsigned long long)microseconds % 1000000);
-}
-
-static void write_start(FILE *out, const Run *run)
-{
-    const char *session = environment_get("PYLAYER_SESSION");
-    if (session && strcspn(session, "%\r\n") == strlen(session) && strlen(session) <= SESSION_BYTES)
-        fprintf(out, "session=s:%s\n", session);
-    fprintf(out, "started_ns=i:%llu\n", (unsigned long long)run->begun_ns);
-    write_time(out, "started", (wall_clock_ns() - (now_ns() - run->begun_ns)) / 1000);
-}
-
-static void write_counters(FILE *out, const Counters *counters)
-{
-    Counters sums;
-    uint64_t numbers[COUNTERS];
-    counters_add_up(counters, &sums);
-    memcpy(numbers, &sums.totals, sizeof numbers);
-    for (size_t i = 0; i < COUNTERS; i++)
-        fprintf(out, "counters.%s=i:%llu\n", counter_names[i], (unsigned long long)numbers[i]);
-    for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-        if (sums.kind_hits[kind])
-            fprintf(out, "kinds.%s.hits=i:%llu\n", kind_names[kind], (unsigned long long)sums.kind_hits[kind]);
-}
-
-/* Returns text of this size, malloc'd; NULL if memory is short. It lacks what the run has counted, and its end. */
-static char *describe_run(const Store *store, size_t *size)
+/* Times are not written as %f: its decimal point is the program's locale's. */
+static void describe(const Store *store, char text[LIVE_TEXT_BYTES])
 {
     static const char *const modes[] = {"off", "cells", "binaries", "observe"};
-    char *text = NULL;
-    FILE *out = open_memstream(&text, size);
-    if (!out)
-        return NULL;
-    write_start(out, store->run);
-    fprintf(out, "%.*smode=s:%s\nfeedback=b:%d\n", PYLAYER_ABOUT_BYTES, store->kept.about,
-            modes[atomic_load(&store->run->mode)], store->driver->feedback);
-    if (fclose(out) == 0)
-        return text;
-    free(text);
-    return NULL;
+    const Run *run = store->run;
+    const char *session = environment_get("PYLAYER_SESSION");
+    unsigned long long started_us = (wall_clock_ns() - (now_ns() - run->begun_ns)) / 1000;
+    if (!session || strcspn(session, "%\r\n") != strlen(session) || strlen(session) > SESSION_BYTES)
+        session = "";
+    snprintf(text, LIVE_TEXT_BYTES,
+             COUNTED "session=s:%s\nstarted_ns=i:%llu\nstarted=f:%llu.%06llu\n%.*smode=s:%s\nfeedback=b:%d\n", session,
+             (unsigned long long)run->begun_ns, started_us / 1000000, started_us % 1000000, PYLAYER_ABOUT_BYTES,
+             store->kept.about, modes[atomic_load(&run->mode)], store->driver->feedback);
 }
 
-/* Adds what was counted and how the run ended to a run's file. A file that is missing gets this header, and what
- * describe_run returned. */
-static void write_run(const char *run_name, FileHeader header, const char *about, size_t about_size,
-                      const Counters *counters, uint64_t ended)
+/* Adds to a run's file what was counted and how the run ended. ended_us: 0 if its process died. */
+static void write_run(OwnFile *file, const char *text, const Counters *counters, uint64_t ended_us)
 {
-    char directory[PATH_BYTES + 8], name[PYLAYER_RUN_NAME_BYTES + 8], *text = NULL;
-    size_t size = 0;
-    store_root_path(directory);
-    FILE *out = *directory ? open_memstream(&text, &size) : NULL;
-    if (!out)
-        return;
-    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
-    snprintf(name, sizeof name, "%s.run", run_name);
-    uint64_t salt = header.salt;
-    bool begun = own_file_is_there(directory, name, &salt); /* by policy, which knows more */
-    if (!begun)
-        fwrite(about, 1, about_size, out);
-    write_counters(out, counters);
-    if (ended)
-        write_time(out, "ended", ended);
-    else
-        fputs("died=b:1\n", out);
-    memcpy(header.kind, "RUNS", sizeof header.kind);
-    file_header_seal(&header);
-    if (fclose(out) == 0)
-        own_file_add(directory, name, begun ? NULL : &header, salt,
-                     (RecordHeader){.magic = {'N', 'O', 'T', 'E'}, .size = size}, text);
-    free(text);
+    char directory[PATH_BYTES], end[END_BYTES] = "died=b:1\n";
+    Counters sums;
+    if (ended_us)
+        snprintf(end, sizeof end, "ended=f:%llu.%06llu\n", (unsigned long long)ended_us / 1000000,
+                 (unsigned long long)ended_us % 1000000);
+    RecordHeader record = {.magic = {'C', 'N', 'T', 'D'}, .size = strlen(text) + sizeof end + sizeof sums};
+    char *data = calloc(1, record.size);
+    store_path(directory, "/runs");
+    if (data && *directory) {
+        counters_add_up(counters, &sums);
+        memcpy(data, text, strlen(text));
+        memcpy(data + strlen(text), end, sizeof end);
+        memcpy(data + record.size - sizeof sums, &sums, sizeof sums);
+        own_file_add(directory, file, record, data);
+    }
+    free(data);
 }
 
 void run_file_write(Store *store)
 {
-    size_t size = 0;
-    FileHeader header;
-    char name[PYLAYER_STORE_NAME_BYTES];
-    memcpy(&header, store->kept.header, sizeof header);
+    OwnFile file;
     if (atomic_exchange(&store->run->written, true) || !*store->kept.reason || /* no decision: policy has written it */
-        !own_file_describe(store->run, &header, LIVE_SUFFIX, name))
+        !own_file_describe(store, "RUNS", ".run", 0, &file))
         return;
-    if (!*store->run->name) /* without a crash marker */
-        live_run_name(store->run->name, name);
-    char *about = describe_run(store, &size);
-    if (about)
-        write_run(store->run->name, header, about, size, store->run->counters, wall_clock_ns() / 1000);
-    free(about);
+    if (*store->run->name) /* that of the crash marker */
+        snprintf(file.name, sizeof file.name, "%s.run", store->run->name);
+    char *text = malloc(LIVE_TEXT_BYTES);
+    if (text) {
+        describe(store, text);
+        write_run(&file, text, store->run->counters, wall_clock_ns() / 1000);
+    }
+    free(text);
 }
 
 /* ---- in the crash marker ---------------------------------------------------------------------- */
 
-/* After the marks comes text, which first says where each number is and what it counts, and then the counters. */
-#define COUNTERS_AT (PYLAYER_LIVE_BYTES - sizeof((Run *)NULL)->own_counters)
-#define TEXT_BYTES (COUNTERS_AT - PYLAYER_RUN_OFFSET)
-_Static_assert(PYLAYER_RUN_OFFSET + 4096 < COUNTERS_AT && COUNTERS_AT % _Alignof(Counters) == 0, "see crash_marker.h");
-_Static_assert(sizeof(Counters) > sizeof(PylayerCounters) + PYLAYER_KIND_COUNT * sizeof(uint64_t), "no gap in between");
-
-#define LAYOUT_BYTES 1024
-_Static_assert(sizeof COUNTED + sizeof COUNTED_KINDS + 100 < LAYOUT_BYTES, "there is room for the layout");
-static size_t write_layout(char text[LAYOUT_BYTES])
+void run_begin(const Store *store, LiveFile *live)
 {
-    return (size_t)snprintf(text, LAYOUT_BYTES,
-                            "layout=s:%zu %u %zu\ncounted=s:" COUNTED "\ncounted_kinds=s:" COUNTED_KINDS "\n",
-                            COUNTERS_AT, THREAD_SLOTS, sizeof(Counters));
+    describe(store, live->text);
 }
 
-void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES])
+void run_count_in(Run *run, LiveFile *live)
 {
-    char *text = (char *)live + PYLAYER_RUN_OFFSET;
-    size_t size = 0, head = write_layout(text);
-    char *about = describe_run(store, &size);
-    if (about && head + size < TEXT_BYTES)
-        memcpy(text + head, about, size);
-    else
-        *text = '\0'; /* no run */
-    free(about);
-}
-
-void run_count_in(Run *run, uint8_t *live)
-{
-    Counters *counters = (Counters *)(void *)(live + COUNTERS_AT);
     /* On a device that keeps nothing, threads may be counting already. They count in the file from now on, and what
      * they counted before is added. */
-    uint64_t *from = (uint64_t *)(void *)run->own_counters, *to = (uint64_t *)(void *)counters;
-    atomic_store(&run->counters, counters);
+    uint64_t *from = (uint64_t *)(void *)run->own_counters, *to = (uint64_t *)(void *)live->counters;
+    atomic_store(&run->counters, live->counters);
     for (size_t i = 0; i < sizeof run->own_counters / (sizeof *from); i++)
         __atomic_fetch_add(&to[i], __atomic_exchange_n(&from[i], 0, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
-bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name)
+bool run_file_of_dead(const LiveFile *live, const char *run_name)
 {
-    char layout[LAYOUT_BYTES];
-    const char *text = (const char *)live + PYLAYER_RUN_OFFSET;
-    size_t head = write_layout(layout), size = strnlen(text, TEXT_BYTES);
-    bool same = size > head && size < TEXT_BYTES && memcmp(text, layout, head) == 0;
-    FileHeader header;
-    memcpy(&header, live, sizeof header);
+    OwnFile file = {.header = live->header};
+    bool same = strnlen(live->text, sizeof live->text) < sizeof live->text && name_begins(live->text, COUNTED);
+    memcpy(file.header.kind, "RUNS", sizeof file.header.kind);
+    file_header_seal(&file.header);
+    snprintf(file.name, sizeof file.name, "%s.run", run_name);
     if (same)
-        write_run(run_name, header, text + head, size - head, (const Counters *)(const void *)(live + COUNTERS_AT), 0);
-    return same || size == 0;
+        write_run(&file, live->text, live->counters, 0);
+    return same || !*live->text;
 }
 
-uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES])
+uint64_t run_compiled(const LiveFile *live)
 {
     Counters sums;
-    counters_add_up((const Counters *)(const void *)(live + COUNTERS_AT), &sums);
-    return live[PYLAYER_RUN_OFFSET] ? sums.totals.compiled : UINT64_MAX;
+    counters_add_up(live->counters, &sums);
+    return *live->text ? sums.totals.compiled : UINT64_MAX;
 }
 
 /* ---- which stored pipelines the run used: a closed journal with one USED record, as policy writes it ------ */
 
-static void write_uses(const Store *store, const uint64_t *fingerprints, uint64_t count)
-{
-    char name[PYLAYER_STORE_NAME_BYTES];
-    FileHeader file;
-    memcpy(&file, store->kept.header, sizeof file);
-    memcpy(file.kind, "JRNL", sizeof file.kind);
-    file.program = store->stored.program;
-    if (!own_file_describe(store->run, &file, ".closed", name))
-        return;
-    RecordHeader record = {
-        .magic = {'U', 'S', 'E', 'D'}, .size = count * sizeof *fingerprints, .last_used = file.created_ns / 1000000000};
-    /* Without disk space the end is missing. Then only the order of eviction suffers. */
-    own_file_add(store->stored.directory, name, &file, file.salt, record, fingerprints);
-}
-
 void uses_write(Store *store)
 {
     Counters sums;
+    OwnFile file;
     counters_add_up(store->run->counters, &sums);
     uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
     bool is_new = sums.totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
-    if (!is_new || !atomic_load(&store->stored.open) || store->kept.marker_outside)
-        return;
-    uint64_t *fingerprints = malloc((count + 1) * sizeof *fingerprints);
-    if (!fingerprints)
-        return;
-    uint64_t found = fingerprints_read(&store->run->seen, fingerprints, count);
-    write_uses(store, fingerprints, found < count ? found : count);
+    bool may = is_new && atomic_load(&store->stored.open) && !store->kept.marker_outside;
+    uint64_t *fingerprints = may ? malloc((count + 1) * sizeof *fingerprints) : NULL;
+    if (fingerprints && own_file_describe(store, "JRNL", ".closed", 0, &file)) {
+        uint64_t found = fingerprints_read(&store->run->seen, fingerprints, count);
+        RecordHeader record = {.magic = {'U', 'S', 'E', 'D'},
+                               .size = (found < count ? found : count) * sizeof *fingerprints,
+                               .last_used = file.header.created_ns / 1000000000};
+        own_file_add(store->stored.directory, &file, record, fingerprints);
+    }
     free(fingerprints);
 }
 
@@ -209,9 +134,8 @@ static void count_run(void *to, int fd, const char *name)
 
 bool run_files_are_many(void)
 {
-    char directory[PATH_BYTES + 8];
+    char directory[PATH_BYTES];
     size_t runs = 0;
-    store_root_path(directory);
-    memcpy(directory + strlen(directory), "/runs", sizeof "/runs");
+    store_path(directory, "/runs");
     return folder_names(directory, count_run, &runs) && runs > RUNS_MAX_RUNS;
 }

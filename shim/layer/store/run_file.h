@@ -1,5 +1,6 @@
 /*
- * run_file.h - the statistics of a run in which policy has nothing to do.
+ * run_file.h - the files that the layer writes itself: the statistics of a run in which policy has nothing to do, which
+ * stored pipelines it used, and what is known of the program's caches.
  *
  * The device counts in the mapped file of its crash marker, so that others can read it meanwhile (pylayer stats), and
  * after a kill. At the device's end the layer writes the run's file. A run has the name of its crash marker: whoever
@@ -17,38 +18,33 @@ void run_file_write(Store *store);
  * Without it, the store would evict first what is used most (pylayer/store/recency.py). */
 void uses_write(Store *store);
 
-/* Fills in a new crash marker's bytes in which the run will be counted. */
-void run_begin(const Store *store, uint8_t live[PYLAYER_LIVE_BYTES]);
+/* Fills in the part of a new crash marker in which the run will be counted. */
+void run_begin(const Store *store, LiveFile *live);
 /* The device counts in this mapped crash marker from now on. */
-void run_count_in(Run *run, uint8_t *live);
-/* Writes the file of a run whose process died: `live` is its crash marker, aligned as Counters is. Returns false if
- * only the commands can do that, because another build of the layer counted there. */
-bool run_file_of_dead(const uint8_t live[PYLAYER_LIVE_BYTES], const char *run_name);
+void run_count_in(Run *run, LiveFile *live);
+/* Writes the file of a run whose process died. Returns false if only the commands can do that, because another build of
+ * the layer counted in the crash marker. */
+bool run_file_of_dead(const LiveFile *live, const char *run_name);
 /* Returns how many pipelines such a run has compiled that can be stored; UINT64_MAX if its crash marker does not count
  * them. */
-uint64_t run_compiled(const uint8_t live[PYLAYER_LIVE_BYTES]);
-
+uint64_t run_compiled(const LiveFile *live);
 /* Returns true if there are more files of runs than policy keeps. */
 bool run_files_are_many(void);
 
 /* ---- own_file.c: files that the layer itself makes in a folder of the store ------------------------------ */
 
-#define UNIQUE_NAME_BYTES 34
-/* Fills in a name that no other process makes: files.unique_name of Python. Returns false if there are no random
- * numbers. */
-bool unique_name(char name[UNIQUE_NAME_BYTES], uint64_t now_ns);
+/* A file that no other process makes. */
+typedef struct OwnFile {
+    FileHeader header;
+    char name[PYLAYER_STORE_NAME_BYTES];
+} OwnFile;
 
-/* Nanoseconds since 1970. */
-uint64_t wall_clock_ns(void);
-/* Fills in what of a new file's header is this process's, and the file's name. The header's kind and identity are set
- * already, and created_ns may be. Returns false if there are no random numbers. */
-bool own_file_describe(const Run *run, FileHeader *header, const char *suffix, char name[PYLAYER_STORE_NAME_BYTES]);
-/* Returns true if there is such a file, and its salt. */
-bool own_file_is_there(const char *directory, const char *name, uint64_t *salt);
-/* Adds a record, of which magic, size and times are set, to a file with this salt. new_file: the header of a file that
- * is not there yet. Makes its folder if that is missing. Returns false if not all of it could be written. The record
- * may then be torn, so readers must accept one whose end is missing. */
-bool own_file_add(const char *directory, const char *name, const FileHeader *new_file, uint64_t salt,
-                  RecordHeader record, const void *data);
+/* Describes a file of this process, program and device. created_ns: 0 is now. Returns false if there are no random
+ * numbers. */
+bool own_file_describe(const Store *store, const char kind[4], const char *suffix, uint64_t created_ns, OwnFile *out);
+/* Adds a record, of which magic, size and times are set, to the file. Makes it, and its folder, if it is not there:
+ * policy may have begun a run's file. Returns false if not all of it could be written. The record may then be torn, so
+ * readers must accept one whose end is missing. */
+bool own_file_add(const char *directory, const OwnFile *file, RecordHeader record, const void *data);
 
 #endif

@@ -11,6 +11,18 @@
 #define LIVE_SUFFIX ".live"
 #define LIVE_OUTSIDE_BYTES 18 /* a hash of the folder, a hyphen */
 
+/* A crash marker's file. After the marks comes text, which first says where each number is and what it counts, and then
+ * the counters. Policy reads it with Python's struct (pylayer/store/crash_marker.py). */
+#define LIVE_TEXT_BYTES (LIVE_BYTES - LIVE_RUN_OFFSET - sizeof((Run *)NULL)->own_counters)
+typedef struct LiveFile {
+    FileHeader header;
+    PylayerMark marks[PYLAYER_MARK_COUNT];
+    char text[LIVE_TEXT_BYTES];
+    Counters counters[THREAD_SLOTS];
+} LiveFile;
+_Static_assert(offsetof(LiveFile, text) == LIVE_RUN_OFFSET && sizeof(LiveFile) == LIVE_BYTES, "no gaps");
+_Static_assert(LIVE_TEXT_BYTES > PYLAYER_ABOUT_BYTES + 2048, "see run_file.c");
+
 /* What crash markers say of runs whose process ended without a mark. */
 typedef struct LiveEnded {
     bool written;                      /* the file of such a run was written */
@@ -145,17 +157,15 @@ typedef struct StoredRecord {
 /* Reads and verifies a record. Free its data in any case. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
 
-/* ---- live_file.c: where crash markers (crash/crash_marker.h) are, and what those of other processes say --- */
+/* ---- live_file.c: where crash markers (crash/crash.h) are, and what those of other processes say --- */
 
 /* Writes how the names of this folder's crash markers in the runtime directory begin. An empty string: there can be
  * none. */
 void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
 /* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
 bool live_outside_directory(char directory[PATH_BYTES]);
-/* Returns zeros with room for a crash marker; NULL if memory is short. */
-uint8_t *live_bytes(void);
-/* Returns the part of a crash marker's name that is the run's: all but its place and its suffix. */
-const char *live_run_name(char run_name[PYLAYER_RUN_NAME_BYTES], const char *name);
+/* Returns zeros; NULL if memory is short. */
+LiveFile *live_new(void);
 /* Returns true if the process that made this crash marker may have died over what the driver was working on. own: it is
  * the same program. Another's death matters only in a call that the layer adds. */
 bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended);

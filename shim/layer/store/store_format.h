@@ -13,7 +13,7 @@
 
 /* The process that wrote a file (owner.c). 0: unknown. */
 typedef struct Owner {
-    uint64_t machine, boot;
+    uint64_t unused, boot; /* earlier versions had the machine first */
     uint32_t pid, pid_namespace;
     uint64_t start_ticks;
 } Owner;

@@ -6,35 +6,35 @@
 
 #include "fuzz.h"
 #include "shim/layer/caches/caches.h"
-#include "shim/layer/crash/crash_marker.h"
+#include "shim/layer/crash/crash.h"
 #include "shim/layer/device/devices.h"
-#include "shim/layer/policy/commands.h"
+#include "shim/layer/policy/policy.h"
 
 /* The crash marker's file, of the device that is there. */
 static int live_file = -1;
-static uint8_t *live;
+static LiveFile *live;
 
 static void watch(Device *device)
 {
     if (live_file < 0) {
         live_file = memfd_create("live", MFD_CLOEXEC);
-        if (live_file < 0 || ftruncate(live_file, PYLAYER_LIVE_BYTES) != 0)
+        if (live_file < 0 || ftruncate(live_file, sizeof *live) != 0)
             abort();
-        live = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, live_file, 0);
+        live = mmap(NULL, sizeof *live, PROT_READ | PROT_WRITE, MAP_SHARED, live_file, 0);
         if (live == MAP_FAILED)
             abort();
     }
-    marker_open(&device->crash, live_file);
+    if (!atomic_load(&device->crash.live))
+        marker_map(&device->crash, live_file);
 }
 
 void policy_forgets_device(void)
 {
     if (live_file < 0)
         return;
-    const PylayerMark *marks = (const PylayerMark *)(const void *)(live + PYLAYER_MARKS_OFFSET);
     for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
-        expect(marks[i].call == PYLAYER_MARK_NONE, "marked as in the driver's hands, and the device is gone");
-    munmap(live, PYLAYER_LIVE_BYTES);
+        expect(live->marks[i].call == PYLAYER_MARK_NONE, "marked as in the driver's hands, and the device is gone");
+    munmap(live, sizeof *live);
     close(live_file);
     live_file = -1;
 }
@@ -137,7 +137,7 @@ void command_of_policy(void)
         break;
     case 4:
         counters = room(sizeof *counters);
-        shim->counters(serial, counters, room(sizeof(PylayerActivity)));
+        shim->counters(serial, counters);
         break;
     default:
         capacity = below(9);

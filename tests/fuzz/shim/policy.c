@@ -2,8 +2,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "shim/layer/policy/decisions.h"
-#include "shim/layer/policy/policy_thread.h"
+#include "shim/layer/policy/policy.h"
 
 /* The layer looks for a policy file in every vkCreateInstance: an input means the same everywhere. */
 __attribute__((constructor)) static void leave_home(void)
