@@ -14,7 +14,7 @@ from cli.user import User
 from unit.things import run_python
 from world import PACKAGE
 
-from pylayer.cli import children
+from pylayer.cli import devices
 from pylayer.store.runs import read_all
 
 LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
@@ -242,8 +242,8 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     source, library = tmp_path / "hang.c", tmp_path / "libhang.so"
     source.write_text("#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { pause(); }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
-    assert children.probe("open", str(library)).failure == "did not end within 1 s"
+    monkeypatch.setattr(devices, "TIMEOUT_SECONDS", 1)
+    assert devices.probe("open", str(library)).failure == "did not end within 1 s"
 
 
 #: Looks for policy's thread while other threads begin and end, as those of drivers do.

@@ -11,7 +11,7 @@ from cli.test_stats import write_run
 from cli.user import User
 from prometheus_client.parser import text_string_to_metric_families
 
-from pylayer.cli import metrics
+from pylayer.cli import stats
 
 COMMON = ("store", "program", "device", "identity", "since")
 
@@ -98,13 +98,13 @@ def test_hostile_names(user: User, name: str) -> None:
     write_run(user, program=name, executable="other", started=float("nan"), counters={"pipelines": 1})
     text = user.pylayer("stats", "--prometheus").stdout
     found = parsed(text)
-    assert set(found) <= {metric for metric, _, _ in metrics.METRICS}
+    assert set(found) <= {metric for metric, _, _ in stats.METRICS}
     assert found["pylayer_pipelines_total"] == {(): 2} and "\x1b" not in text
 
 
 def test_names() -> None:
     """Names follow Prometheus' conventions: counters end in _total, gauges do not, and all have the same prefix."""
-    for name, kind, _ in metrics.METRICS:
+    for name, kind, _ in stats.METRICS:
         assert name.startswith("pylayer_") and name.endswith("_total") == (kind == "counter")
 
 

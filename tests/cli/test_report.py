@@ -13,7 +13,7 @@ from cli.user import User
 from recorded_runs import MONOTONIC, MS, cache, hits, pipeline
 from unit.things import flip
 
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 #: The module: the package has the command under this name.
 report = importlib.import_module("pylayer.cli.report")

@@ -15,9 +15,9 @@ from cli.user import DEMO, User
 from world import PACKAGE
 
 from pylayer import LAYER_NAME
-from pylayer.cli import summary
-from pylayer.cli.layer_files import LIBRARY_NAME
-from pylayer.cli.layer_files import MANIFEST_NAME as MANIFEST
+from pylayer.cli import status
+from pylayer.cli.manifests import LIBRARY_NAME
+from pylayer.cli.manifests import MANIFEST_NAME as MANIFEST
 from pylayer.store.runs import read_all
 
 
@@ -313,7 +313,7 @@ def test_summary_says_why(user: User, words: str, environment: dict[str, str], s
 def test_32_bit_program(tmp_path: Path) -> None:
     """A 32-bit program is named as such."""
     (tmp_path / "game").write_bytes(b"\x7fELF\x01\x01\x01")
-    assert summary.of_file(str(tmp_path / "game")).startswith("game is a 32-bit program")
+    assert status.of_file(str(tmp_path / "game")).startswith("game is a 32-bit program")
 
 
 def test_same_process(user: User) -> None:

@@ -10,7 +10,7 @@ from cli.marks import ON_RADV
 from cli.user import User
 from recorded_state import object_of
 
-from pylayer.cli import checks
+from pylayer.cli import doctor
 from pylayer.common import flat
 from pylayer.common.identity import NO_IDENTITY
 from pylayer.store import format, state
@@ -159,7 +159,7 @@ def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
 
 def recordings(user: User) -> str:
     """Returns what ``doctor pipelines`` says of the program's recordings; empty text if all are there."""
-    return "".join(check.found for check in checks.check_recordings(str(user.store), "pipelines"))
+    return "".join(check.found for check in doctor.check_recordings(str(user.store), "pipelines"))
 
 
 @ON_RADV

@@ -17,8 +17,8 @@ from cli.test_stats import write_run
 from cli.user import DEMO, User
 
 from pylayer import LAYER_NAME
-from pylayer.cli.containers import container
-from pylayer.cli.layer_files import LIBRARY_NAME
+from pylayer.cli.environment import container
+from pylayer.cli.manifests import LIBRARY_NAME
 from pylayer.store.block_list import DAY, LAYER_OFF
 
 #: A name that no process of another test has.

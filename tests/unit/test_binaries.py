@@ -13,7 +13,7 @@ from unit.things import (
 )
 
 from pylayer.store import checking, compaction, format, journal
-from pylayer.store.binaries import problem
+from pylayer.store.contents import binaries_problem as problem
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 

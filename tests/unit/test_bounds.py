@@ -10,8 +10,8 @@ from unit.things import facts
 
 from pylayer.common.identity import Identity
 from pylayer.store import bounds, compaction, format, journal
+from pylayer.store.contents import used_parts
 from pylayer.store.folder import Folder
-from pylayer.store.recency import used_parts
 
 # ---- recency and limits ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from unit.things import run_python
 
 from pylayer.common import flat, owner
 from pylayer.store import compaction
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter
 
@@ -20,7 +20,7 @@ START = """
 import os, sys
 from pylayer.common import flat
 from pylayer.common.identity import Identity
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter
 folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))

@@ -9,8 +9,8 @@ import pytest
 from unit import things
 from unit.things import facts, program_id
 
-from pylayer.common.cache_header import judge
 from pylayer.common.identity import Identity
+from pylayer.common.outcomes import judge
 from pylayer.common.settings import DEFAULTS
 from pylayer.policy import Policy, choose_mode
 from pylayer.values import (

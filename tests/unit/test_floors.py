@@ -15,7 +15,7 @@ LAYER = ROOT / "shim" / "layer"
 #: Folders of pylayer/ whose modules never run in a program's process.
 OUTSIDE = ("cli", "fleet", "report")
 #: What modules outside use of the store: what several commands need, and a module for each subject of one or two.
-COMMANDS = ("store", "cache_data", "fleet_packs", "removal", "trimming", "verification")
+COMMANDS = ("store", "checking", "portable", "removal")
 #: Of these, what a program's process uses, too.
 SHARED = ("runs", "state", "timeline")
 #: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.

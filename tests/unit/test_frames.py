@@ -8,8 +8,7 @@ import pytest
 from recorded_runs import IDENTITY, MONOTONIC, MS
 
 from pylayer.report import late_frames
-from pylayer.store.frames import FRAME_NS, Present, Usual
-from pylayer.store.timeline import Event, RunFile, read
+from pylayer.store.timeline import FRAME_NS, Event, Present, RunFile, Usual, read
 
 USUAL, LATE, EVERY = 10 * MS, 50 * MS, 10
 COUNT = 4000

@@ -8,7 +8,7 @@ import lints
 from unit.things import run_python
 
 IN_PROCESS = (
-    "common.cache_header",
+    "common.outcomes",
     "common.compiled",
     "common.flat",
     "common.identity",
@@ -59,8 +59,6 @@ SLOW_IN_COMMANDS = (
     "rich",
     "urllib.request",
     "yaml",
-    "pylayer.cli.checks",
-    "pylayer.cli.examination",
     "pylayer.fleet",
     "pylayer.report.page",
     "pylayer.report.trace",

@@ -12,7 +12,7 @@ from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 from unit.things import program_id
 
 from pylayer.report import recorded, rows
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 
 def only(root: Path, **changes: Any) -> dict[str, Any]:

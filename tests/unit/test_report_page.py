@@ -15,7 +15,7 @@ from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report import made_up
 
 from pylayer.report import page, recorded, rows
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
 

@@ -14,7 +14,7 @@ from unit.folders import IDENTITY, cells, run
 from unit.things import add_record, flip, record
 
 from pylayer.store import bounds, compaction, format, pack, reader
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 
 
@@ -35,7 +35,7 @@ def put(folder: Folder, name: str, data: bytes) -> str:
     return str(path)
 
 
-def run_compaction(folder: Folder, **options: Any) -> compaction.Compacted:
+def run_compaction(folder: Folder, **options: Any) -> compaction.Compaction:
     return run(compaction.Compaction(folder, 7, everything=True, **options))
 
 
