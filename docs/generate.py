@@ -1,6 +1,6 @@
 """Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in
 docs/policy-reference.md, the numbers of `pylayer stats` in docs/json.yaml, what drivers do with pipeline caches in
-docs/internals/coverage.md, from tests/drivers/facts.json, and in docs/warm.md where their caches are.
+docs/internals/coverage.md, from tests/drivers/facts.json.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -20,7 +20,6 @@ from typing import Any
 import click
 
 from pylayer import __version__
-from pylayer.cli.driver_caches import PLACES, Place
 from pylayer.cli.main import command
 from pylayer.report.counters import NUMBERS
 from pylayer.report.recorded import OF_COMPILES
@@ -168,20 +167,6 @@ def drivers() -> str:
     return block.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text)
 
 
-def _place(place: Place) -> str:
-    variables = "<br>".join(f"`{name}={value}`" for name, value in place.variables.items())
-    typed = f"`{place.option}`" if place.option else "these variables" if variables else "nothing"
-    return f"| {place.program} | {variables} | {typed} | {place.evidence} |\n"
-
-
-def places() -> str:
-    """docs/warm.md, with a new table of where drivers' caches are."""
-    head = "| started by | variables that it gets | what `pylayer warm` gets | tried or read |\n|---|---|---|---|\n"
-    text = (DOCS / "warm.md").read_text(encoding="utf-8")
-    block = re.compile(r"(<!-- places -->\n).*?(<!-- end of places -->)", re.DOTALL)
-    return block.sub(lambda found: found[1] + head + "".join(map(_place, PLACES)) + found[2], text)
-
-
 # ---- man page ------------------------------------------------------------------------------------------
 
 
@@ -278,7 +263,6 @@ def man() -> str:
 FILES = {
     "json.yaml": json_output,
     "internals/coverage.md": drivers,
-    "warm.md": places,
     "pylayer.1": man,
 }
 

@@ -19,7 +19,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from pylayer.cli import installed, layer_files
+from pylayer.cli import manifests
 
 PREFIX = Path("/usr")
 PLACE = PREFIX / "lib" / "pylayer"
@@ -89,10 +89,10 @@ def stage_all(root: Path, wheel: str) -> None:
     stage = Stage(root)
     data = PREFIX / "share"
     stage_environment(stage, wheel)
-    mine, library = str(layer_files.library_path()), str(PLACE / SITE / "pylayer" / layer_files.LIBRARY_NAME)
-    for kind in installed.KINDS:
-        text = layer_files.manifest_text(kind).replace(mine, library)
-        stage.write(installed.manifest_path(data, kind), text)
+    mine, library = str(manifests.library_path()), str(PLACE / SITE / "pylayer" / manifests.LIBRARY_NAME)
+    for kind in manifests.KINDS:
+        text = manifests.manifest_text(kind).replace(mine, library)
+        stage.write(manifests.manifest_path(data, kind), text)
     stage.path(PREFIX / "bin" / "pylayer").symlink_to(PLACE / "bin" / "pylayer")
     stage.write(data / "man" / "man1" / "pylayer.1", (TOP / "docs" / "pylayer.1").read_text(encoding="utf-8"))
     for shell, name in COMPLETIONS.items():

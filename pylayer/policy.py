@@ -89,7 +89,7 @@ class Policy:
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
         """Request: returns whether initial data may reach the driver: VERDICT_PASS or VERDICT_EMPTY, and the outcome's
         name."""
-        from .common.cache_header import judge  # imported here, because a program waits for the first plan
+        from .common.outcomes import judge  # imported here, because a program waits for the first plan
 
         outcome = judge(data, facts)
         if settings["application_caches"] == "report":

@@ -309,3 +309,12 @@ class DeviceState(Value):
     run_name: str
     stored_cells: int
     used_recently: bool
+
+
+class Present(Value):
+    """One vkQueuePresentKHR of one swapchain. ``number`` counts from 1."""
+
+    time_ns: int
+    number: int
+    thread: int
+    swapchain: int

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pylayer.store import format
+from pylayer.store.contents import fingerprints_of
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
-from pylayer.store.recency import fingerprints_of
 
 
 class Loaded:

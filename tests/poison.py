@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pylayer.store import chunk, format
+from pylayer.store import contents, format
 from pylayer.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def poison_binaries(data: bytes) -> bytes:
 
 def poison_chunk(data: bytes) -> bytes:
     """A CHNK record whose shaders are noise."""
-    merged = chunk.merged_of(memoryview(data))
+    merged = contents.merged_of(memoryview(data))
     return data[: len(data) - len(merged)] + poison_cache(bytes(merged))
 
 
@@ -64,7 +64,7 @@ def poison_records(path: Path, wanted: Callable[[int, Record], bool]) -> list[by
     """Writes a file of the store anew with the records that are ``wanted``, by their number and fields, poisoned; what
     they hold now. Everything else stays, in the same places."""
     reader = Reader(str(path))
-    pieces: list[bytes | memoryview] = [reader.first_bytes()]
+    pieces: list[bytes | memoryview] = [reader.head]
     poisoned = []
     number = 0
     for part in reader.parts([]):

@@ -10,9 +10,8 @@ from unit.things import facts, program_id
 
 from pylayer.common.identity import Identity
 from pylayer.store import format
-from pylayer.store.frames import Present
 from pylayer.store.runs import new_name
-from pylayer.store.timeline import MAX_WAITING, Event, RunFile
+from pylayer.store.timeline import MAX_WAITING, Event, Present, RunFile
 
 IDENTITY = Identity.of(facts())
 #: What CLOCK_MONOTONIC said when the runs began.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pylayer.store import format, reader, recency
+from pylayer.store import contents, format, reader
 
 
 def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], int]]]:
@@ -14,7 +14,7 @@ def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], 
     header, outcome = file.header()
     assert header is not None, outcome
     found = [
-        (recency.fingerprints_of(part.data_of(record)), record.last_used)
+        (contents.fingerprints_of(part.data_of(record)), record.last_used)
         for part in file.content(header, damage)
         for record in part.records
         if record.magic == format.USED

@@ -1,15 +1,30 @@
-"""Where drivers keep their own disk caches for a program: the environment that a program gets, and what fits in."""
+"""Drivers' own disk caches: where a program's are, what fits in, and whether they have what ``pylayer warm`` gave.
+
+That is kept so that the next ``warm`` sees without any driver that there is nothing to do. It holds as long as the same
+would be given to the same drivers, and as their caches lost nothing. A driver's file that only grew still has what it
+had. One that was replaced, cut, or begins otherwise may have lost something: Mesa changes the beginning of a file when
+it evicts from it.
+"""
 
 from __future__ import annotations
 
+import glob
+import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
+import xxhash
+
+from ..common import file_kinds
 from ..common.files import names_in, replace_file
-from .output import Failure, human_bytes, usual_mode
+from ..common.paths import system_store_root
+from ..store.store import Store
+from . import manifests
+from .output import Failure, failing, human_bytes, usual_mode
+from .replaying import REPLAYER
 
-#: What drivers find their caches by, and what is part of the keys in them. Names that end in _ begin others.
+#: How the names begin of what drivers find their caches by, and of what is part of the keys in them.
 VARIABLES = (
     "HOME", "DRI_PRIME", "XDG_", "VK_", "MESA_", "RADV_", "ACO_", "AMD_", "NVK_", "NAK_", "NIR_", "ANV_", "INTEL_",
     "TU_", "HK_", "AGX_", "LP_", "GALLIVM_", "__GL_", "__NV_",
@@ -32,57 +47,6 @@ def _beside_captures(place: str) -> dict[str, str]:
     }
 
 
-class Place(NamedTuple):
-    """What decides where the driver's cache is for a program: who starts it, and the variables that it gets then. Words
-    in capitals stand for what differs. Without an ``option``, these variables are set for ``pylayer warm``, too.
-    ``evidence``: whether somebody tried that, or where it was read."""
-
-    program: str
-    option: str
-    variables: dict[str, str]
-    evidence: str
-
-
-#: The table of docs/warm.md, which `make docs` writes, and what tests/cli/test_warm.py tries.
-PLACES = (
-    Place("any program that runs now", "--like PID", {}, "tried"),
-    Place("another user's, a container's", "--cache-dir DIRECTORY", {"XDG_CACHE_HOME": "DIRECTORY"}, "tried"),
-    Place(
-        "Steam",
-        "--steam NUMBER",
-        _beside_captures("~/.local/share/Steam/steamapps/shadercache/NUMBER"),
-        "variables read ([Proton#8926](https://github.com/ValveSoftware/Proton/issues/8926)); tried without Steam",
-    ),
-    Place(
-        "Flatpak, if the runtime's driver is the system's",
-        "--cache-dir ~/.var/app/ID/cache",
-        {"XDG_CACHE_HOME": "~/.var/app/ID/cache"},
-        "read (its documentation, XDG base directories); tried without Flatpak",
-    ),
-    Place("Heroic 2.22.1", "", {}, "read (src/backend/launcher.ts sets none)"),
-    Place(
-        "Lutris 0.5.23",
-        "",
-        {"__GL_SHADER_DISK_CACHE": "1", "__GL_SHADER_DISK_CACHE_PATH": "GAME"},
-        "read (lutris/runners/runner.py): GAME is the game's folder, else ~/.cache/lutris/shaders/RUNNER",
-    ),
-    Place(
-        "Bottles 66.7, with DXVK and without umu",
-        "",
-        {
-            "MESA_SHADER_CACHE_DIR": "BOTTLE/cache/mesa_shader",
-            "__GL_SHADER_DISK_CACHE": "1",
-            "__GL_SHADER_DISK_CACHE_PATH": "BOTTLE/cache/gl_shader",
-        },
-        "read (backend/wine/winecommand.py); tried without Bottles. It is a Flatpak, with the runtime's driver",
-    ),
-    Place(
-        "Proton with umu's fixes and a local shader cache",
-        "",
-        _beside_captures("PREFIX/shadercache"),
-        "read (umu-protonfixes, umu_run.py of umu-launcher); tried without Proton",
-    ),
-)
 #: Mesa's default (src/util/disk_cache_os.c).
 MESA_BYTES = 1 << 30
 #: So much stays free on the disk. Mesa deletes all of a cache's file when it cannot write the end of it.
@@ -90,13 +54,9 @@ SPARE_BYTES = 16 << 20
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def _is_known(name: str) -> bool:
-    return any(name == each or (each.endswith("_") and name.startswith(each)) for each in VARIABLES)
-
-
 def known(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that drivers read."""
-    return {name: value for name, value in environment.items() if _is_known(name)}
+    return {name: value for name, value in environment.items() if name.startswith(VARIABLES)}
 
 
 def places(environment: Mapping[str, str]) -> Iterator[str]:
@@ -114,13 +74,10 @@ def places(environment: Mapping[str, str]) -> Iterator[str]:
 def of_process(pid: int) -> dict[str, str]:
     """Returns this process's environment with a running program's variables in place of its own, as far as drivers read
     them. Raises Failure."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            text = os.fsdecode(file.read())
-    except OSError as error:
-        raise Failure(f"the variables of process {pid} cannot be read: {error.strerror or error}") from error
+    with failing(f"the variables of process {pid} cannot be read"), open(f"/proc/{pid}/environ", "rb") as file:
+        text = os.fsdecode(file.read())
     theirs = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
-    ours = {name: value for name, value in os.environ.items() if not _is_known(name)}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
     return ours | known(theirs)
 
 
@@ -170,12 +127,9 @@ def take_database(scratch: str, path: str) -> list[str]:
         why = several if found else "the driver wrote nothing; only Mesa's drivers read such a file"
         raise Failure(f"{path} was not written: {why}")
     name = os.path.abspath(path).removesuffix(".foz")
-    try:
-        for end in (".foz", "_idx.foz"):
-            with open(f"{found[0]}{end}", "rb") as file:
-                replace_file(f"{name}{end}", file.read(), anywhere=True, mode=usual_mode())
-    except OSError as error:
-        raise Failure(f"{path} was not written: {error.strerror or error}") from error
+    for end in (".foz", "_idx.foz"):
+        with failing(f"{path} was not written"), open(f"{found[0]}{end}", "rb") as file:
+            replace_file(f"{name}{end}", file.read(), anywhere=True, mode=usual_mode())
     # Mesa looks below its cache's directory. That is nowhere so deep that so many steps do not lead to the root.
     return [
         "MESA_DISK_CACHE_COMBINE_RW_WITH_RO_FOZ=1",
@@ -217,3 +171,124 @@ def _free_bytes(place: str) -> int:
     except OSError:
         return 1 << 62
     return found.f_bavail * found.f_frsize
+
+
+Files = dict[str, list[Any]]
+#: So much of a file's beginning is compared. Mesa has a number there that it changes when it evicts, and behind it
+#: times of uses.
+HEAD_BYTES = 20
+#: Of a cache with more files nothing is kept, because comparing them would take as long as asking the driver.
+MOST_FILES = 4096
+#: With a new driver, its manifest is new in one of these.
+MANIFESTS = tuple(f"{base}/vulkan/icd.d" for base in ("/etc", "/usr/share", "/usr/local/share"))
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+# ---- what pylayer warm gave them -----------------------------------------------------------------------------
+
+
+class Warmed:
+    """What was done for these programs with this environment."""
+
+    def __init__(self, store: Store, programs: tuple[str, ...], environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        #: As they were before anything was given: what is stored meanwhile is for the next one.
+        self._inputs = _inputs((store.root, system_store_root()))
+        digest = _digest([sorted(programs), sorted(known(environment).items())])
+        self._path = os.path.join(store.root, file_kinds.WARMED.place, f"{digest}{file_kinds.WARMED}")
+        self._kept = self._read()
+        #: Whether the drivers' caches no longer have all that they had then. A sample of pipelines may not show it.
+        self.cache_lost_files = bool(self._kept) and not self._has_all()
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            with open(self._path, "rb") as file:
+                kept = json.load(file)
+            return kept if kept.keys() >= {"inputs", "drivers", "identities", "files", "works"} else {}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def works(self) -> list[dict[str, Any]]:
+        """Returns what was done, or nothing if something may have to be done."""
+        is_same = self._kept.get("inputs") == self._inputs and not self.cache_lost_files
+        drivers = self._kept.get("drivers", {})
+        return list(self._kept["works"]) if is_same and drivers == _statuses(drivers) else []
+
+    def keep(
+        self, works: list[dict[str, Any]], drivers: Iterable[str], identities: Collection[str], seen: Collection[str]
+    ) -> None:
+        """Keeps what was done for drivers with these libraries and identities, if it is known where their caches are:
+        at those of ``seen``, now or in an earlier time, files changed as the driver got data."""
+        where = {*seen, *self._kept.get("identities", ())}
+        files = cache_files(self._environment)
+        if not works or not files or not where.issuperset(identities):
+            return
+        kept = {"inputs": self._inputs, "drivers": _statuses(drivers), "files": files, "works": works}
+        try:
+            os.makedirs(os.path.dirname(self._path), 0o700, exist_ok=True)
+            replace_file(self._path, json.dumps(kept | {"identities": sorted(identities)}).encode())
+        except OSError:
+            return  # the next one asks the driver
+
+    def _has_all(self) -> bool:
+        """Whether the drivers' caches still have what they had."""
+        for path, (number, size, head) in self._kept["files"].items():
+            now = _cache_file(path)
+            if not now or (now[0], now[2]) != (number, head) or now[1] < size:
+                return False
+        return True
+
+
+def _inputs(roots: tuple[str, ...]) -> str:
+    """Returns a digest of what decides what is given, and to which devices."""
+    paths = [os.path.join(manifests.package_directory(), REPLAYER), *MANIFESTS]
+    paths += [path for root in roots for path in _stored(root)]
+    devices = sorted([*glob.glob("/dev/dri/*"), *glob.glob("/dev/nvidia*")])
+    with open(BOOT, encoding="ascii") as file:
+        return _digest([_statuses(paths), devices, file.read()])
+
+
+def _digest(value: Any) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(value).encode())
+
+
+def _statuses(paths: Iterable[str]) -> dict[str, list[int]]:
+    """Returns what changes when another file is at a path; nothing for one that is not there."""
+    found = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            found[path] = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        except OSError:
+            found[path] = []
+    return found
+
+
+def _stored(root: str) -> Iterator[str]:
+    """Yields the files of a store that hold pipelines, recordings and blocks."""
+    kinds = (*file_kinds.COMPACTED, file_kinds.VERDICT)
+    for folder in (os.path.join(root, "state"), *sorted(glob.glob(os.path.join(glob.escape(root), "store", "*")))):
+        yield from (os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(kinds))
+
+
+def cache_files(environment: Mapping[str, str]) -> Files:
+    """Returns the files of the drivers' caches: their number, size and beginning. Nothing if there are too many."""
+    found: Files = {}
+    for place in places(environment):
+        for folder, _, names in os.walk(place):
+            for name in names:
+                path = os.path.join(folder, name)
+                if about := _cache_file(path):
+                    found[path] = about
+                if len(found) > MOST_FILES:
+                    return {}
+    return found
+
+
+def _cache_file(path: str) -> list[Any]:
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            return [found.st_ino, found.st_size, file.read(HEAD_BYTES).hex()]
+    except OSError:
+        return []

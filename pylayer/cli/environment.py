@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from .. import LAYER_NAME
-from . import installed, layer_files
+from . import manifests
 
 #: Keeps the layer out of a program and takes precedence over everything that switches it on. The loader checks it for
 #: an implicit layer, the layer itself for an explicit one. Any value counts.
@@ -16,8 +17,8 @@ ENABLE = "ENABLE_PYLAYER"
 #: By kind of manifest, variables with directories and manifests: what the loader searches in place of its own
 #: directories, and what it searches before them.
 SEARCHED = {
-    installed.EXPLICIT: ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"),
-    installed.IMPLICIT: ("VK_IMPLICIT_LAYER_PATH", "VK_ADD_IMPLICIT_LAYER_PATH"),
+    manifests.EXPLICIT: ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"),
+    manifests.IMPLICIT: ("VK_IMPLICIT_LAYER_PATH", "VK_ADD_IMPLICIT_LAYER_PATH"),
 }
 #: Versions of loaders. The last uses an implicit layer that VK_INSTANCE_LAYERS names.
 Version = tuple[int, int, int]
@@ -26,6 +27,24 @@ NEWEST: Version = (9, 0, 0)
 ELEVATED = "this process runs with another user's rights"
 #: Values of PYLAYER_LOG.
 LOG_LEVELS = ("error", "warn", "info", "debug")
+
+
+#: Files whose presence tells which container this is.
+MARKS = (("/.flatpak-info", "flatpak"), ("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
+#: systemd's container interface. The first line of this file is the container manager's name.
+MANAGER_FILE = "/run/host/container-manager"
+
+
+def container(environment: Mapping[str, str], root: str = "") -> str:
+    """Returns the name of the container manager whose container a process with this root directory and environment is
+    in, or empty text outside of containers."""
+    try:
+        lines = Path(root + MANAGER_FILE).read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        lines = [""]
+    found = lines[0].strip() or next((name for path, name in MARKS if os.path.exists(root + path)), "")
+    # systemd's variable for the container manager is lower-case.
+    return found or environment.get("container", "") or ("snap" if "SNAP" in environment else "")
 
 
 def _without_layer(names: str, separator: str) -> list[str]:
@@ -45,8 +64,8 @@ def with_layer(environment: Mapping[str, str]) -> dict[str, str]:
     """
     result = dict(environment)
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in environment else "VK_ADD_LAYER_PATH"
-    if variable == "VK_LAYER_PATH" or not installed.is_installed_in_usr():
-        own = layer_files.manifest_directory()
+    if variable == "VK_LAYER_PATH" or not manifests.is_installed_in_usr():
+        own = manifests.manifest_directory()
         places = [place for place in environment.get(variable, "").split(":") if place and place != own]
         result[variable] = ":".join([own, *places])
     others = _without_layer(environment.get("VK_INSTANCE_LAYERS", ""), ":")
@@ -93,11 +112,11 @@ def requests_layer(environment: Mapping[str, str]) -> bool:
 
 def _variables(kind: str, loader: Version) -> tuple[str, str]:
     """Returns the variables of ``SEARCHED`` that a loader knows; empty text for those that it does not know."""
-    return SEARCHED[kind] if kind == installed.EXPLICIT or loader >= IMPLICIT_PATH_SINCE else ("", "")
+    return SEARCHED[kind] if kind == manifests.EXPLICIT or loader >= IMPLICIT_PATH_SINCE else ("", "")
 
 
 def _has_manifest(place: str) -> bool:
-    return os.path.isfile(place if place.endswith(".json") else os.path.join(place, layer_files.MANIFEST_NAME))
+    return os.path.isfile(place if place.endswith(".json") else os.path.join(place, manifests.MANIFEST_NAME))
 
 
 def _is_found(environment: Mapping[str, str], kind: str, loader: Version = NEWEST) -> bool:
@@ -106,14 +125,14 @@ def _is_found(environment: Mapping[str, str], kind: str, loader: Version = NEWES
     named = environment.get(instead if instead in environment else added, "")
     if any(map(_has_manifest, filter(None, named.split(":")))):
         return True
-    return instead not in environment and installed.in_force(installed.find(), kind) is not None
+    return instead not in environment and manifests.in_force(manifests.find(), kind) is not None
 
 
 def _ways(environment: Mapping[str, str], loader: Version) -> list[str]:
     """Returns the kinds of manifests by which the loader loads the layer, if nothing forbids it."""
     orders = LAYER_NAME in environment.get("VK_INSTANCE_LAYERS", "").split(":") and loader >= ORDERS_IMPLICIT_SINCE
     implicit = environment.get(ENABLE) == "1" or orders or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~")
-    asked = {installed.EXPLICIT: requests_layer(environment), installed.IMPLICIT: implicit}
+    asked = {manifests.EXPLICIT: requests_layer(environment), manifests.IMPLICIT: implicit}
     return [kind for kind, wanted in asked.items() if wanted and _is_found(environment, kind, loader)]
 
 
@@ -133,7 +152,7 @@ def obstacles(environment: Mapping[str, str], loader: Version = NEWEST) -> Itera
     if DISABLE in environment:
         yield f"{DISABLE} is set: the layer does nothing in programs that are started with it", f"Unset {DISABLE}."
     ways = _ways(environment, loader)
-    kind = installed.EXPLICIT if requests_layer(environment) or ENABLE not in environment else installed.IMPLICIT
+    kind = manifests.EXPLICIT if requests_layer(environment) or ENABLE not in environment else manifests.IMPLICIT
     if all(_is_disabled(environment, way, loader) for way in ways or [kind]):
         found = f"VK_LOADER_LAYERS_DISABLE={environment['VK_LOADER_LAYERS_DISABLE']} names the layer"
         yield found, "Loaders since 1.3.234 do not load it; remove it from that list."
@@ -156,7 +175,7 @@ def why_not(environment: Mapping[str, str], loader: Version = NEWEST) -> str:
         return found
     if _ways(environment, loader):
         return ""
-    kind = installed.EXPLICIT if requests_layer(environment) else installed.IMPLICIT if ENABLE in environment else ""
+    kind = manifests.EXPLICIT if requests_layer(environment) else manifests.IMPLICIT if ENABLE in environment else ""
     if not kind:
         return f"no variable enables it: neither {ENABLE}=1 nor VK_INSTANCE_LAYERS"
     return f"the loader finds no {kind} manifest: pylayer install --{kind} writes it"

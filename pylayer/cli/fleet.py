@@ -5,25 +5,23 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
+from ..store.store import Store
 from .devices import present_facts
-from .key import read_key
-from .output import EXIT_PROBLEM, Failure, WrongUse, fail, files, human_bytes, plural, printable, progress, reason
+from .output import EXIT_PROBLEM, Failure, WrongUse, fail, failing, files, human_bytes, plural, printable, progress
 from .policy_in_force import read_policy
-from .process import ending_by_exception
 from .selection import require_store
+from .transfer import read_key
 from .warm import warm_after
 
 if TYPE_CHECKING:
     from ..fleet.publishing import Published
     from ..fleet.pulling import Pull, Pulled
-    from ..store.store import Store
 
 #: The longest time that a pull takes. The next one continues.
 PULL_SECONDS = 600
@@ -32,54 +30,30 @@ PULL_SECONDS = 600
 # ---- the policy file's fleet -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Fleet:
-    """The fleet of a policy file. ``keys`` may sign indexes, ``export_keys`` exports: names by key."""
+    """The fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be used: it
+    says which keys are trusted."""
 
-    url: str
-    keys: dict[str, str]
-    export_keys: dict[str, str]
-    limits: Limits
-    #: Whether drivers' caches get what is stored after a pull.
-    warms: bool
+    def __init__(self) -> None:
+        from ..fleet.storage import Unavailable, require_url
 
-
-def _require_fleet() -> Fleet:
-    """Returns the fleet of the policy file in force. Raises Failure if there is none, or if the policy file cannot be
-    used: it says which keys are trusted."""
-    from ..fleet.storage import Unavailable, require_url
-
-    document, problem = read_policy()
-    if problem:
-        raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
-    settings = top_setting(document, "fleet")
-    url = settings["url"]
-    if not url:
-        raise Failure("the policy file names no fleet; set fleet.url in it")
-    try:
-        require_url(url)
-    except Unavailable as error:
-        raise Failure(f"the fleet's URL cannot be used: {error}") from error
-    keys, export_keys = (
-        {entry["key"]: entry["name"] for entry in listed}
-        for listed in (settings["keys"], top_setting(document, "trusted_keys"))
-    )
-    return Fleet(url, keys, export_keys, Limits.of(document), top_setting(document, "warm") == "after-pull")
-
-
-@contextlib.contextmanager
-def _failing(what: str) -> Iterator[None]:
-    """Turns what a fleet's storage, its files or this machine's disk do wrong into a Failure that begins with
-    ``what``."""
-    from ..fleet.storage import Unavailable
-    from ..fleet.trust import Untrusted
-
-    try:
-        yield
-    except (Unavailable, Untrusted) as error:
-        raise Failure(f"{what}: {error}") from error
-    except OSError as error:
-        raise Failure(f"{what}: {reason(error)}") from error
+        document, problem = read_policy()
+        if problem:
+            raise Failure(f"nothing was done, because the policy file says which keys are trusted: {problem}")
+        settings = top_setting(document, "fleet")
+        self.url: str = settings["url"]
+        if not self.url:
+            raise Failure("the policy file names no fleet; set fleet.url in it")
+        with failing("the fleet's URL cannot be used", Unavailable):
+            require_url(self.url)
+        #: Names of the keys that may sign indexes, and of those that may sign exports, by key.
+        self.keys, self.export_keys = (
+            {entry["key"]: entry["name"] for entry in listed}
+            for listed in (settings["keys"], top_setting(document, "trusted_keys"))
+        )
+        self.limits = Limits.of(document)
+        #: Whether drivers' caches get what is stored after a pull.
+        self.warms = top_setting(document, "warm") == "after-pull"
 
 
 def _identities_here() -> dict[str, str]:
@@ -117,11 +91,13 @@ def _late(number: int, frame: Any) -> NoReturn:
 def _pull_all(found: Fleet, store: Store, pulls: list[Pull]) -> list[Pulled]:
     """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled. If
     another process pulls, waits for it; what it pulled is not missing then."""
-    from ..fleet.folder import turn
+    from ..fleet.pulling import turn
+    from ..fleet.storage import Unavailable
+    from ..fleet.trust import Untrusted
 
     signal.signal(signal.SIGALRM, _late)
     signal.alarm(PULL_SECONDS)
-    with _failing("nothing more was pulled"), turn(store.root, found.url):
+    with failing("nothing more was pulled", Unavailable, Untrusted, named=True), turn(store.root, found.url):
         size = sum(pull.plan() for pull in pulls)
         with progress("pulling", size) as advance:
             for pull in pulls:
@@ -163,15 +139,15 @@ def pull(identity: str | None) -> None:
     """
     from ..fleet.index import is_hex
     from ..fleet.pulling import Pull
-    from ..fleet.storage import open_to_read
+    from ..fleet.storage import Unavailable, open_to_read
 
     if identity is not None and not is_hex(identity, 32):
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
-    store, found = require_store(), _require_fleet()
+    store, found = require_store(), Fleet()
     devices = _identities_here() if identity is None else {identity: "the given device"}
     if not found.keys:
         raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
-    with _failing("nothing was pulled"):
+    with failing("nothing was pulled", Unavailable):
         storage = open_to_read(found.url)
     results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices])
     _print_pulled(results, devices, found.url)
@@ -194,6 +170,23 @@ def _print_published(result: Published) -> None:
         fail(result.problem)
 
 
+def _end_by(number: int, frame: Any) -> NoReturn:
+    raise click.exceptions.Exit(128 + number)
+
+
+@contextlib.contextmanager
+def ending_by_exception() -> Iterator[None]:
+    """Until the end of ``with``, SIGTERM and SIGHUP end this command by an exception, so that it cleans up. The first
+    process of a container gets only signals that it has a handler for."""
+    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _end_by) for number in ending}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @fleet.command("publish", short_help="Publish what builders exported.")
 @click.argument("exports", metavar="[FILE]...", nargs=-1, shell_complete=files, help="Signed exports (pylayer export).")
 @click.option("--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with.")
@@ -211,12 +204,13 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
     from ..common.files import Scratch
     from ..fleet.publishing import only_publisher, publish
     from ..fleet.signatures import public_of
-    from ..fleet.storage import open_to_write
+    from ..fleet.storage import Unavailable, open_to_write
+    from ..fleet.trust import Untrusted
 
-    private, store, found = read_key(key), require_store(), _require_fleet()
+    private, store, found = read_key(key), require_store(), Fleet()
     own = {public_of(private): key}
     keys = {**found.keys, **own}, {**found.export_keys, **own}
-    with _failing("nothing more was published"), ending_by_exception():
+    with failing("nothing more was published", Unavailable, Untrusted, named=True), ending_by_exception():
         storage = open_to_write(found.url)
         with only_publisher(storage), Scratch(store.root) as root, progress("publishing", None) as advance:
             results, refused = publish(storage, root, private, keys, exports, advance)

@@ -1,7 +1,9 @@
-"""``pylayer ls``: lists what the store holds, by driver and program."""
+"""``pylayer ls``: lists what the store holds, by driver and program, or with --verify what in it cannot be used."""
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,27 +11,29 @@ import click
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
 from ..report.words import DAY, moment
-from . import blocks
+from ..store.checking import Checked
+from ..store.store import Damage, Holding, Partition, Store
 from .output import (
+    EXIT_PROBLEM,
     Failure,
     console,
     human_bytes,
     json_option,
     picked,
     plural,
+    print_blocks,
     print_indented,
     print_json,
     print_table,
     print_total,
+    printable,
+    work_through,
 )
 from .policy_in_force import read_limits
 from .selection import NAMES, Names, Selection, identity_option, meant, require_store
-from .verify import verify
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ..store.store import Holding, Partition, Store
 
     Row = dict[str, Any]
 
@@ -100,7 +104,7 @@ def _print_totals(store: Store) -> None:
     print_total(f"\n{human_bytes(store.total_bytes())} of at most {human_bytes(limits.max_store)} are used.")
     if decided := store.block_list():
         print_total("\nBlocked or switched off:")
-        blocks.print_blocks(decided)
+        print_blocks(decided)
     beside = {folder: store.tree_bytes(folder) for folder in BESIDE}
     if parts := [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]:
         print_total(f"Besides them: {', '.join(parts)}.")
@@ -164,3 +168,83 @@ def ls(name: str | None, identity: str | None, verifies: bool, repairs: bool, as
         _print_identities(found)
         if name is None:
             _print_totals(store)
+
+
+# ---- --verify ------------------------------------------------------------------------------------------------
+
+#: The most problems to list for people. --json lists all.
+LISTED = 40
+
+
+def _damage_json(what: Damage) -> dict[str, Any]:
+    size = what.size if what.size >= 0 else None
+    return {"file": what.path, **picked(what, "outcome", "detail", "offset"), "size_bytes": size}
+
+
+def _json(root: str, report: Checked) -> dict[str, Any]:
+    return {
+        "store": root,
+        "fine": not report.problems,
+        **picked(report, "files", "records", "file_bytes", "data_bytes"),
+        "problems": [_damage_json(what) for what in report.problems],
+        "torn_ends": [_damage_json(what) for what in report.torn_ends],
+        "other_versions": [_damage_json(what) for what in report.other_versions],
+    }
+
+
+def _print(report: Checked) -> None:
+    out = console()
+    listed = [(what, "bold red") for what in report.problems] + [(what, "yellow") for what in report.other_versions]
+    listed += [(what, "dim") for what in report.torn_ends]
+    for what, style in listed[:LISTED]:
+        out.print(printable(str(what)), style=style, soft_wrap=True)
+    if len(listed) > LISTED:
+        out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
+    out.print(
+        f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
+        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)})."
+    )
+    if report.other_versions:
+        others = plural(len(report.other_versions), "file")
+        out.print(f"{others} of another version, left alone.", style="dim")
+    if not report.problems:
+        out.print("Everything is fine.", style="bold green")
+        return
+    out.print(f"{plural(len(report.problems), 'problem')}; a run ignores what does not verify.", style="bold red")
+    out.print("A run that finds one keeps the rest of a pack or journal, and deletes what is damaged.")
+    out.print("So does pylayer ls --verify --repair, at once.")
+
+
+def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> None:
+    """Verifies what a selection takes, and if wanted repairs the store. Ends with status 1 if a problem is left."""
+    from ..store.checking import Checked
+
+    if not os.path.isdir(store.root) and not as_json:
+        click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
+        return
+    names = Names(store.root)
+    if selection.app is not None:
+        selection.partitions(store, names)
+    takes = None if selection.app is None else partial(selection.takes, names=names)
+
+    def read() -> Checked:
+        report = Checked(store.root)
+        size = store.tree_bytes("store")[0]
+        work_through("verifying", size, report.steps(selection.takes_identity, takes), as_json)
+        return report
+
+    report = read()
+    if repairs and report.problems:
+        report.repair()
+        found, report = len(report.problems), read()
+        if not as_json:
+            repaired = f"{max(0, found - len(report.problems))} of {plural(found, 'problem')}"
+            click.echo(f"Repaired: {repaired}. What verifies in these files is kept.")
+    if as_json:
+        print_json(_json(store.root, report))
+    elif not (report.files or report.problems or report.other_versions):
+        click.echo(f"Nothing of {selection} is stored in {store.root}; pylayer ls lists what is there.")
+    else:
+        _print(report)
+    if report.problems:
+        raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -24,7 +24,7 @@ COMMANDS = {
     "fleet": ("fleet", "", "Pull and publish pipelines of other machines."),
     "import": ("transfer", "import_command", "Import pipelines from an exported file."),
     "install": ("install", "", "Install pylayer and register its layer, for this user."),
-    "key": ("key", "", "Print or create a key that signs exports."),
+    "key": ("transfer", "", "Print or create a key that signs exports."),
     "ls": ("ls", "", "Show what the store holds, for each driver and program."),
     "off": ("switch", "off", "Exclude a program from the layer."),
     "policy": ("policy", "", "Check and explain the policy file."),
@@ -36,7 +36,7 @@ COMMANDS = {
     "stats": ("stats", "", "Show what the layer did, for each driver and program."),
     "trim": ("trim", "", "Compact the store and keep it within its limits."),
     "warm": ("warm", "", "Fill the driver's own disk cache from the store."),
-    "uninstall": ("uninstall", "", "Remove what `pylayer install` wrote, and nothing else."),
+    "uninstall": ("install", "", "Remove what `pylayer install` wrote, and nothing else."),
 }
 
 #: With this variable click prints the script with which a shell completes, or what it asks for (docs/install.md).
@@ -90,7 +90,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     if not wanted or context.resilient_parsing:
         return
     from ..store.store import VERSION
-    from .layer_files import build_id, private_python_version
+    from .manifests import build_id, private_python_version
 
     python = private_python_version()
     click.echo(f"pylayer {__version__}")

@@ -11,12 +11,12 @@ import os
 import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ..report.words import cell
+from ..report.words import MINUTE, cell, moment
 from ..report.words import human_bytes as human_bytes
 from ..report.words import human_time as human_time
 from ..report.words import one_line as one_line
@@ -26,6 +26,8 @@ from ..report.words import shorten as shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ..store.store import BlockText
 
 
 def reason(error: OSError) -> str:
@@ -62,6 +64,18 @@ class WrongUse(Failure):
     """A failure that the user's own command line caused."""
 
     exit_code = EXIT_USAGE
+
+
+@contextlib.contextmanager
+def failing(what: str, *others: type[Exception], hint: str = "", named: bool = False) -> Iterator[None]:
+    """For ``with``: turns errors of the system, and ``others``, into a Failure that says what was not done, and why.
+    ``named``: also with what file."""
+    try:
+        yield
+    except others as error:
+        raise Failure(f"{what}: {error}") from error
+    except OSError as error:
+        raise Failure(f"{what}: {reason(error) if named else error.strerror or error}{hint}") from error
 
 
 #: Width of piped output in columns: more than any line has.
@@ -133,6 +147,13 @@ def progress(
         yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
+def work_through(text: str, total: int | None, steps: Iterable[int | None], quiet: bool = False) -> None:
+    """Does work in steps, each of which yields the amount that is done; with None, each step counts alike."""
+    with progress(text, total, quiet) as advance:
+        for amount in steps:
+            advance(1 if amount is None else amount)
+
+
 def write_whole(path: str, text: str | Iterator[str], mode: int | None = None, hint: str = "") -> int:
     """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. A large text may
     come in pieces. With ``mode`` None, an existing file keeps its mode and a new one is for its owner alone. Raises
@@ -152,12 +173,10 @@ def write_whole(path: str, text: str | Iterator[str], mode: int | None = None, h
         for data in encoded():
             click.echo(data.decode(), nl=False)
         return size
-    try:
+    with failing(f"{path} was not written", hint=hint):
         if mode is None:
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
         replace_file(path, encoded(), anywhere=True, mode=mode)
-    except OSError as error:
-        raise Failure(f"{path} was not written: {error.strerror or error}{hint}") from error
     return size
 
 
@@ -217,3 +236,23 @@ def print_table(
 def picked(source: object, *names: str) -> dict[str, Any]:
     """Returns attributes of an object by their names, for --json."""
     return {name: getattr(source, name) for name in names}
+
+
+def block_line(block: BlockText) -> str:
+    """Returns a line about a block."""
+    after = {
+        "in force": f"; until {moment(block.until_s, MINUTE)}",
+        "on trial": f"; this ended {moment(block.until_s, MINUTE)} and is tried again",
+        "evidence": "; this is not decided yet",
+    }
+    return f"{moment(block.since_s, MINUTE)}  {block.program}: {block.text}{after.get(block.state, '')}"
+
+
+def print_blocks(found: list[BlockText]) -> None:
+    """Prints a line for each block, below the driver that it is about."""
+    out, identity = console(), ""
+    for one in found:
+        if identity != one.identity:
+            identity = one.identity
+            out.print(f"{printable(one.driver)}; identity {identity}", style="bold", soft_wrap=True)
+        out.print(f"  {printable(block_line(one))}", soft_wrap=True)

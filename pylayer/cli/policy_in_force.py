@@ -8,7 +8,7 @@ from typing import Any
 from ..common import compiled
 from ..common.paths import config_file, config_files, store_root
 from ..common.settings import Limits
-from .output import Failure, write_whole
+from .output import failing, write_whole
 
 
 def no_policy_file() -> str:
@@ -44,10 +44,8 @@ def read_limits() -> tuple[Limits, str]:
 
 def write_policy(path: str, text: str) -> None:
     """Replaces the policy file, or the file that it is a link to. Raises Failure."""
-    try:
+    with failing(f"{path} was not written"):
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"{path} was not written: {error.strerror or error}") from error
     write_whole(os.path.realpath(path), text)
     if path == config_files()[1]:
         read_policies(config_files()[0], path, store_root())  # writes the compiled copy

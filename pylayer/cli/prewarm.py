@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,15 +14,12 @@ from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state as states
-from ..store.store import Store
-from .output import EXIT_PROBLEM, Failure, WrongUse, files, one_line, plural, printable, progress
-from .replaying import LOOK_SECONDS, give, give_of, room, scratch_environment
+from ..store.store import Import, Store
+from .output import EXIT_PROBLEM, Failure, WrongUse, failing, files, one_line, plural, printable, progress
+from .replaying import LOOK_SECONDS, import_all, import_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 from .warm import warm_after
-
-if TYPE_CHECKING:
-    from ..store.store import Import
 
 REPLAYER = "fossilize-replay"
 
@@ -33,24 +29,19 @@ MAGIC = b"\x81FOSSILIZEDB"
 
 def _require_recording(path: str) -> None:
     """Raises Failure if a file is no recording."""
-    try:
-        with open(path, "rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise Failure(f"nothing was replayed: {path} is no recording by Fossilize")
-    except OSError as error:
-        raise Failure(f"nothing was replayed: {path} cannot be read: {error.strerror or error}") from error
+    with failing(f"nothing was replayed: {path} cannot be read"), open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise Failure(f"nothing was replayed: {path} is no recording by Fossilize")
 
 
 def _replay(command: list[str], environment: dict[str, str]) -> tuple[int, str, bool]:
     """Runs fossilize-replay. Returns its exit status, what it said, and whether Ctrl-C ended it."""
     no = subprocess.DEVNULL
     with progress("replaying", None):  # first, because rich takes long to import: Ctrl-C must not find a process
-        try:
+        with failing(f"{command[0]} was not started"):
             process = subprocess.Popen(
                 command, env=environment, stdin=no, stdout=no, stderr=subprocess.PIPE, text=True, errors="replace"
             )
-        except OSError as error:
-            raise Failure(f"{command[0]} was not started: {error.strerror or error}") from error
         with process:
             said, interrupted = None, False
             try:
@@ -101,8 +92,8 @@ def _given(root: str, store: Store, recipient: tuple[int, str] | None, game: str
             f"nothing was stored: {REPLAYER} starts another program, {others[0]}, which does not get the name {game}; "
             "put the directory of that program first in PATH"
         )
-    imports, _ = give(root, store, recipient)
-    give_of(NO_IDENTITY, root, found, store, recipient)
+    imports, _ = import_all(root, store, recipient)
+    import_of(NO_IDENTITY, root, found, store, recipient)
     return imports
 
 

@@ -171,7 +171,7 @@ def create_pipeline(vk: Any, device: Any) -> None:
 
 
 def mapped(name: str) -> list[str]:
-    """Returns the paths of the libraries in this process that have this name."""
+    """Returns the paths of the files in this process whose names begin so."""
     lines = Path("/proc/self/maps").read_text(errors="replace").split("\n")
     return [line.split(None, 5)[5] for line in lines if f"/{name}" in line]
 
@@ -191,10 +191,11 @@ def probe_instance() -> None:
 
 
 def probe_devices() -> None:
-    """Reports the loader, and the facts of all physical devices. Creates no device."""
+    """Reports the loader, the facts of all physical devices, and the libraries that know them. Creates no device."""
     vk = load_vulkan()
     tell_loader(vk)
     tell(devices=[device_facts(vk, physical) for physical in vk.vkEnumeratePhysicalDevices(create_instance(vk))])
+    tell(files=sorted({path for path in mapped("") if ".so" in path}))
 
 
 def has_policy() -> bool:

@@ -1,47 +1,32 @@
-"""Creates pipelines under the layer in processes of their own, and imports what the layer stored there for a program.
-``prewarm`` does it with fossilize-replay, ``rebuild`` with pylayer's own replayer (shim/replay), which this module
-drives.
-
-A replayer works for a slice of time. Then it ends, its store is imported, and another one begins. So a kill loses one
-slice only, and memory that a driver does not free is bounded.
+"""Creates pipelines again, in processes of their own. ``prewarm`` runs fossilize-replay under the layer, ``rebuild``
+runs pylayer's replayer (shim/replay) under it, and ``warm`` runs that without it. What the layer stored for these
+processes is imported.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import select
 import shutil
 import signal
 import struct
 import subprocess
-import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from ..common.files import Scratch, remove_tree
+from ..common.files import Scratch
 from ..common.identity import Identity
-from ..common.program_name import without_loader
-from ..report import recorded
-from ..store.state import HEADER, MAGIC, ROOTS, VERSION, Unusable, record_again
-from ..store.store import Store
-from . import layer_files
+from ..report.recorded import without_loader
+from ..store.state import HEADER, MAGIC, ROOTS, VERSION, Created, State
+from ..store.store import Import, Partition, Store
+from ..values import DeviceFacts
+from . import manifests
 from .environment import DISABLE, with_layer
-from .output import Failure
+from .output import Failure, failing
 from .selection import Names
 
-if TYPE_CHECKING:
-    from ..store.state import Created, State
-    from ..store.store import Import, Partition
-    from ..values import DeviceFacts
-
 REPLAYER = "pylayer-replay"
-SLICE_SECONDS = 20.0
 #: How often the command checks a replayer that does not answer.
 LOOK_SECONDS = 0.25
 #: The longest line of an answer, in bytes.
@@ -56,15 +41,6 @@ PLAIN_ROOTS = [
 KEEP, CREATE, LOOK_UP, LOAD_CACHE = range(4)
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
-#: Noted for a pipeline that was created and left nothing to store, such as one that is linked from stored libraries.
-NOTHING_OF_ITS_OWN = "it has no data of its own"
-#: Noted for a pipeline that may be stored under another fingerprint, because its fingerprint is made of shader
-#: identifiers (VK_EXT_shader_module_identifier), and this driver computes other ones. Which ones, only the program's
-#: next run shows.
-RENAMED = "it may be stored, since this driver has other shader identifiers"
-OTHER_NAME = "its data was stored under another fingerprint"
-NOT_ENDED = "the process crashed or hung when it destroyed the device"
-NOT_STORED = "the policy, the driver or the disk keeps the layer from storing it (pylayer doctor)"
 #: Results that say nothing about a pipeline: there is no memory, or the device is lost.
 OF_THE_MOMENT = ("-1", "-2", "-4")
 
@@ -78,11 +54,8 @@ def room(store: Store, undone: str) -> Iterator[str]:
     be used; ``undone`` tells the user what was not done then."""
     if DISABLE in os.environ:
         raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
-    try:
-        with Scratch(store.root) as scratch:
-            yield scratch
-    except OSError as error:
-        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; {undone}") from error
+    with failing(f"{store.root} cannot be used", hint=f"; {undone}"), Scratch(store.root) as scratch:
+        yield scratch
 
 
 def scratch_environment(root: str, identified: bool) -> dict[str, str]:
@@ -101,7 +74,7 @@ def partitions_of(root: str) -> list[Partition]:
     return [partition for partition in found if partition.identity is not None]
 
 
-def give(
+def import_all(
     replayed: str, store: Store, recipient: tuple[int, str] | None, rebuilt: bool = False
 ) -> tuple[list[Import], set[int]]:
     """Imports all pipelines of the store at ``replayed`` into ``store``: for the program ``recipient``, or without one
@@ -112,11 +85,11 @@ def give(
     for partition in partitions_of(replayed):
         assert partition.identity is not None
         fingerprints.update(*(holding.fingerprints for holding in partition.holdings.values()))
-        imports += give_of(partition.identity, replayed, partition.programs, store, recipient, rebuilt)
+        imports += import_of(partition.identity, replayed, partition.holdings, store, recipient, rebuilt)
     return imports, fingerprints
 
 
-def give_of(
+def import_of(
     identity: Identity,
     replayed: str,
     programs: Iterable[int],
@@ -124,11 +97,11 @@ def give_of(
     recipient: tuple[int, str] | None,
     rebuilt: bool = False,
 ) -> list[Import]:
-    """Imports what these programs of the store at ``replayed`` have under an identity, as ``give`` does. Returns the
-    import, if there was anything. Raises OSError."""
+    """Imports what these programs of the store at ``replayed`` have under an identity, as ``import_all`` does. Returns
+    the import, if there was anything. Raises OSError."""
     path = os.path.join(replayed, f"{identity.name}.pylayer")
     names = Names(replayed)
-    export = Store(replayed).export(identity, {number: names.of(number) for number in programs}, "")
+    export = Store(replayed).export(identity, names.named(programs), "")
     for _ in export.steps(path):
         pass
     if not export.result.paths:
@@ -293,188 +266,6 @@ def _frame(digest: bytes, data: bytes, wish: int = KEEP) -> bytes:
     return FRAME.pack(len(data), wish, digest) + data + bytes(-len(data) % 8)
 
 
-# ---- all that a program lacks on a device --------------------------------------------------------------
-
-
-@dataclass
-class Effort:
-    """Limits of a rebuild: the number of processes, which share half of the machine's memory, and the seconds for each
-    pipeline."""
-
-    jobs: int
-    seconds: float
-
-    @property
-    def share(self) -> int:
-        """The memory for one process."""
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self.jobs
-
-
-@dataclass
-class Rebuild:
-    """Rebuilds pipelines of one program for one device. ``wanted``: in the order in which they are compiled."""
-
-    store: Store
-    state: State
-    facts: DeviceFacts
-    recipient: tuple[int, str]
-    wanted: list[Created]
-    #: Numbers of pipelines that are not tried, because they failed before on this driver, by reason.
-    earlier: Counter[str] = field(default_factory=Counter)
-    #: Numbers of pipelines that were not rebuilt, by reason.
-    failures: Counter[str] = field(default_factory=Counter)
-    #: Numbers of pipelines that the program created and that have no recording, by reason.
-    unrecorded: Counter[str] = field(default_factory=Counter)
-    rebuilt: int = 0
-    #: Number of pipelines that could be created, but have no data of their own.
-    without_data: int = 0
-    #: Number of pipelines that are stored and have no recording.
-    without_recording: int = 0
-
-    def __post_init__(self) -> None:
-        #: Set when no other pipeline is to be begun.
-        self.stop = threading.Event()
-        self._lock = threading.Lock()
-        self._numbers = itertools.count()
-        self._groups: dict[tuple[bytes, bytes], deque[Created]] = {}
-        #: Called with the number of pipelines that were just done; negative if some have to be done again.
-        self._advance: Callable[..., None] = lambda number: None
-
-    @property
-    def identity(self) -> Identity:
-        """The device's identity, made from what does not depend on what a program enables."""
-        return Identity.of(self.facts)
-
-    def run(self, effort: Effort, scratch: str, advance: Callable[..., None]) -> None:
-        """Rebuilds until all is done or Ctrl-C was typed, and imports what there is. Raises OSError and Refused."""
-        path = replayer_for(self.state, scratch)
-        for created in self.wanted:
-            self._groups.setdefault((created.instance, created.device), deque()).append(created)
-        self._advance = advance
-        with ThreadPoolExecutor(effort.jobs) as pool:
-            works = [pool.submit(self._work, effort, path) for _ in range(effort.jobs)]
-            try:
-                for work in works:
-                    work.result()
-            finally:
-                self.stop.set()
-
-    def _work(self, effort: Effort, path: str) -> None:
-        try:
-            while not self.stop.is_set() and (group := self._next_group()):
-                root = f"{path}.{next(self._numbers)}.store"
-                try:
-                    environment = scratch_environment(root, bool(self.state.identified))
-                    self._slice(group, effort, path, environment)
-                finally:
-                    remove_tree(root)
-        except BaseException:
-            self.stop.set()
-            raise
-
-    def _next_group(self) -> tuple[bytes, bytes] | None:
-        with self._lock:
-            return next((key for key, group in self._groups.items() if group), None)
-
-    def _next(self, key: tuple[bytes, bytes]) -> Created | None:
-        with self._lock:
-            group = self._groups[key]
-            return group.popleft() if group and not self.stop.is_set() else None
-
-    def _fail(self, lost: list[Created], why: str, again: bool = False) -> None:
-        """Counts pipelines as failed. Without ``again`` this is noted, and later rebuilds do not try them."""
-        with self._lock:
-            for created in lost:
-                self.failures[why] += 1
-                if not again:
-                    self.state.fail(created.pipeline, self.identity.digest, why)
-
-    def _fail_all(self, keys: Iterable[tuple[bytes, bytes]], why: str) -> None:
-        for key in keys:
-            while created := self._next(key):
-                self._fail([created], why, again=True)
-                self._advance(1)
-
-    def _slice(self, key: tuple[bytes, bytes], effort: Effort, path: str, environment: dict[str, str]) -> None:
-        """Replays pipelines of one device's creation until the slice is over, and imports what was stored."""
-        replayer = Replayer(path, self.facts, environment, effort.share)
-        made: list[Created] = []
-        try:
-            try:
-                replayer.begin(self.state, *key, effort.seconds)
-            except (NoDevice, Ended, Unusable) as error:
-                self._fail_all([key], f"its device cannot be created: {error}")
-                return
-            is_whole = self._feed(replayer, key, effort, made)
-        finally:
-            ends = replayer.close(effort.seconds)
-        root = environment["PYLAYER_STORE"]
-        lost, others = self._import(root, made) if made else ([], 0)
-        runs = recorded.read(root)
-        are_renamed = others > 0 and any(run.numbers["identified_shaders"] for run in runs)
-        if not is_whole:  # the process died over a later one before the layer had written these: create them again
-            with self._lock:
-                self._groups[key].extendleft(reversed(lost))
-            self._advance(-len(lost))
-        elif lost and ends and not _stored_all(runs):
-            self._fail(lost, NOT_STORED, again=True)
-            if len(lost) == len(made):
-                self._fail_all(list(self._groups), NOT_STORED)
-        elif ends and (not others or are_renamed):
-            with self._lock:
-                of_them = len({created.fingerprint for created in lost})
-                renamed = len(lost) if others >= of_them else min(len(lost), others)
-                self.rebuilt += renamed
-                self.without_data += len(lost) - renamed
-                for created in lost:
-                    note = RENAMED if are_renamed else NOTHING_OF_ITS_OWN
-                    self.state.fail(created.pipeline, self.identity.digest, note)
-        else:
-            self._fail(lost, OTHER_NAME if ends else NOT_ENDED, again=not ends)
-
-    def _feed(self, replayer: Replayer, key: tuple[bytes, bytes], effort: Effort, made: list[Created]) -> bool:
-        """Creates pipelines one by one, and adds those that could be created to ``made``. Returns False if the process
-        died over one."""
-        end = time.monotonic() + SLICE_SECONDS
-        while created := self._next(key):
-            try:
-                why = replayer.create(self.state, created, effort.seconds)
-            except Ended as error:
-                self._fail([created], str(error), error.again)
-                return False
-            except Unusable as error:
-                record_again(self.store.root, self.state.program)
-                self._fail([created], str(error), again=True)
-                continue
-            finally:
-                self._advance(1)
-            if why:
-                self._fail([created], why)
-            else:
-                made.append(created)
-            if time.monotonic() > end or replayer.resident_bytes > effort.share // 2:
-                break
-        return True
-
-    def _import(self, root: str, made: list[Created]) -> tuple[list[Created], int]:
-        """Imports what was stored. Returns the pipelines of ``made`` that were not stored, and how many pipelines were
-        stored under fingerprints that no recording has."""
-        with self._lock:
-            _, fingerprints = give(root, self.store, self.recipient, rebuilt=True)
-            lost = [created for created in made if created.fingerprint not in fingerprints]
-            self.rebuilt += len(made) - len(lost)
-        known = {created.fingerprint for created in self.state.created.values()}
-        return lost, len(fingerprints - {0} - known)
-
-
-def _stored_all(runs: list[recorded.Run]) -> bool:
-    """Returns whether the layer stored all that it compiled. Then pipelines that are not stored have no data."""
-    from .examination import KEEPING
-
-    compiled, stored = (sum(run.numbers[key] for run in runs) for key in ("compiled", "stored_records"))
-    return compiled <= stored and any(run.texts["mode"] in KEEPING for run in runs)
-
-
 def _file_name(executable: str) -> str:
     """Returns the file name by which drivers know a program: that of a Windows program, or a script's interpreter."""
     executable = without_loader(executable)
@@ -488,13 +279,13 @@ def replayer_for(state: State, scratch: str) -> str:
     the names of their files. Raises OSError."""
     path = os.path.join(scratch, _file_name(state.executable) or REPLAYER)
     if not os.path.exists(path):
-        shutil.copyfile(layer_files.package_directory() / REPLAYER, path)
+        shutil.copyfile(manifests.package_directory() / REPLAYER, path)
         os.chmod(path, 0o700)
     return path
 
 
 def require_replayer() -> None:
     """Raises Failure if the installation lacks the replayer."""
-    path = layer_files.package_directory() / REPLAYER
+    path = manifests.package_directory() / REPLAYER
     if not path.is_file():
         raise Failure(f"{path} is missing, so nothing can be rebuilt; install vk-pylayer again")

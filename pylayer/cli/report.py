@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 
 from ..report import recorded, rows, view
+from ..report.recorded import Run
 from ..report.words import moment
 from .output import (
     Failure,
@@ -27,11 +29,7 @@ from .output import (
 from .selection import require_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.console import Console
-
-    from ..report.recorded import Run
 
 #: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import click
 
 from ..common import file_kinds
-from ..common.files import remove, size_of
-from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
 from ..store import state
-from ..store.removal import Removal, folder_of, leftovers
+from ..store.removal import FolderRemoval, Removal, folder_of, leftovers
 from ..store.runs import recorded_paths
-from .blocks import print_blocks
+from ..store.store import BlockText, Partition, Store
 from .devices import described, is_of, present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, plural
+from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, plural, print_blocks
 from .selection import (
     NAMES,
     Names,
@@ -34,9 +31,6 @@ from .selection import (
     yes_option,
 )
 
-if TYPE_CHECKING:
-    from ..store.store import BlockText, Store
-
 #: What can be removed, and what the help says of it.
 KINDS = {
     "pipelines": "Only stored pipelines.",
@@ -46,24 +40,15 @@ KINDS = {
 }
 
 
-#: Other files and folders than pipelines, in words.
-OTHERS = {
-    "history": "recorded runs and timelines",
-    "leftovers": "decisions and compiled policies",
-}
-
-
 @dataclass
 class Removing:
     """What one call removes, and what it keeps."""
 
     store: Store
     names: Names
-    #: Pipelines of identities, and recordings.
-    folders: list[Removal] = field(default_factory=list)
+    #: The driver in words, or empty text; what is removed of it, in words; and its files.
+    parts: list[tuple[str, str, Removal]] = field(default_factory=list)
     blocks: list[BlockText] = field(default_factory=list)
-    #: Sizes of other files by their paths, by their key in OTHERS.
-    others: dict[str, dict[str, int]] = field(default_factory=dict)
     #: What is selected and stays, and why.
     kept: list[str] = field(default_factory=list)
     #: Programs that a name stands for, by number.
@@ -71,16 +56,19 @@ class Removing:
 
     # ---- what to remove ----------------------------------------------------------------------------------
 
-    def _add(self, removal: Removal) -> None:
-        self.folders += [removal] * bool(removal.paths or removal.in_use)
+    def _add(self, target: str, what: str, removal: Removal) -> None:
+        self.parts += [(target, what, removal)] * bool(removal.paths or removal.in_use)
 
     def add_pipelines(self, selection: Selection) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for partition in selection.partitions(self.store, self.names):
-            taken = {
-                number: self.names.of(number) for number in partition.programs if selection.takes(number, self.names)
-            }
-            self._add(Removal(folder_of(self.store.root, partition), taken if selection.app else None))
+            taken = self.names.named(partition.holdings, selection.app)
+            self._add_partition(partition, taken if selection.app else None)
+
+    def _add_partition(self, partition: Partition, programs: dict[int, str] | None) -> None:
+        removal = FolderRemoval(folder_of(self.store.root, partition), programs)
+        what = "the whole identity" if programs is None else ", ".join(programs.values())
+        self._add(self.names.target(removal.folder.identity, partition.name), what, removal)
 
     def add_stale(self) -> None:
         """Adds the pipelines that no driver of this machine would use. Raises Failure."""
@@ -93,7 +81,11 @@ class Removing:
             if partition.identity is None:
                 self.kept.append(f"identity {partition.name}, because its identity file is missing or damaged")
             elif not any(is_of(partition.identity, facts) for facts in present):
-                self._add(Removal(folder_of(self.store.root, partition), None))
+                self._add_partition(partition, None)
+
+    def add_leftovers(self) -> None:
+        """Adds what is made again."""
+        self._add("", "decisions and compiled policies", Removal(leftovers(self.store.root)))
 
     def add_history(self, selection: Selection) -> None:
         """Adds recorded runs and their timelines. Files that nobody can read are added if all are selected."""
@@ -104,12 +96,14 @@ class Removing:
             self.kept.append(f"{plural(len(running), 'run')} of programs that are running")
         found = recorded_paths(self.store.root, None if everything else {run.name for run in runs} - running)
         kept = {name + file_kinds.RUN for name in running}
-        self.others["history"] = {path: size_of(path) for path in found if os.path.basename(path) not in kept}
+        paths = [path for path in found if os.path.basename(path) not in kept]
+        self._add("", "recorded runs and timelines", Removal(paths))
 
     def add_recordings(self, app: str | None) -> None:
         """Adds what is recorded for pylayer rebuild."""
-        programs = {number: self.names.of(number) for number in with_recordings(self.store, self.names, app)}
-        self._add(Removal(state.folder(self.store.root), None if app is None else programs))
+        programs = with_recordings(self.store, self.names, app)
+        removal = FolderRemoval(state.folder(self.store.root), None if app is None else programs)
+        self._add("", "recordings for pylayer rebuild", removal)
 
     def add_blocks(self, selection: Selection) -> None:
         """Adds what is blocked or switched off."""
@@ -122,42 +116,28 @@ class Removing:
     # ---- removing ----------------------------------------------------------------------------------------
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes of all files to remove, by path."""
-        found = [*(one.paths for one in self.folders), *self.others.values()]
-        return {path: size for paths in found for path, size in paths.items()}
+    def sizes(self) -> list[int]:
+        """The sizes of all files to remove."""
+        return [size for *_, one in self.parts for size in one.paths.values()]
 
     def print(self, verb: str) -> None:
         """Prints what is removed."""
         of = f" of {', '.join(sorted(set(self.programs.values())))}" if self.programs else ""
-        for one in (one for one in self.folders if one.paths):
-            if one.folder.identity.name == NO_IDENTITY.name:
-                click.echo(f"{verb.capitalize()} recordings for pylayer rebuild{of}: {_told(one.paths)}")
-                continue
-            what = "the whole identity" if one.whole else ", ".join(one.programs.values())
-            click.echo(self.names.target(one.folder.identity, one.folder.identity.name))
-            click.echo(f"  {verb} {what}: {_told(one.paths)}")
-        for name, paths in self.others.items():
-            if paths:
-                click.echo(f"{verb.capitalize()} {OTHERS[name]}{of}: {_told(paths)}")
+        for target, what, one in self.parts:
+            size = f"{plural(len(one.paths), 'file')}, {human_bytes(sum(one.paths.values()))}"
+            if one.paths and target:
+                click.echo(f"{target}\n  {verb} {what}: {size}")
+            elif one.paths:
+                click.echo(f"{verb.capitalize()} {what}{of}: {size}")
         if self.blocks:
             click.echo(f"{verb.capitalize()} {plural(len(self.blocks), 'block')}:")
             print_blocks(self.blocks)
 
     def remove(self) -> None:
-        """Removes it. Raises Failure if a file stays without a reason of its own."""
-        for one in self.folders:
+        """Removes it."""
+        for *_, one in self.parts:
             one.remove()
-        paths = [path for found in self.others.values() for path in found]
-        for path in paths:
-            remove(path)
         self.store.forget(self.blocks)
-        if left := list(filter(os.path.lexists, paths)):
-            raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")
-
-
-def _told(sizes: dict[str, int]) -> str:
-    return f"{plural(len(sizes), 'file')}, {human_bytes(sum(sizes.values()))}"
 
 
 def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -> Removing:
@@ -169,7 +149,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     elif "pipelines" in kinds:
         work.add_pipelines(selection)
     if stale or (everything and "pipelines" in kinds):
-        work.others["leftovers"] = {path: size_of(path) for path in leftovers(store.root)}
+        work.add_leftovers()
     if stale:
         return work
     if "history" in kinds:
@@ -179,7 +159,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     if "blocks" in kinds:
         work.add_blocks(selection)
     if selection.app:
-        work.programs = {number: work.names.of(number) for number in work.names.known(selection.app)}
+        work.programs = work.names.known(selection.app)
         require_one(selection.app, work.programs, "nothing was deleted")
         if not work.programs and not is_pattern(selection.app):
             there = "pylayer ls and pylayer stats list what is there"
@@ -232,12 +212,12 @@ def rm(
     work.print("would remove" if dry_run else "remove")
     is_empty = not (work.sizes or work.blocks)
     if not (dry_run or is_empty):
-        confirm(f"Remove {human_bytes(sum(work.sizes.values()))}?", yes)
+        confirm(f"Remove {human_bytes(sum(work.sizes))}?", yes)
         work.remove()
-    for one in work.folders:
+    for *_, one in work.parts:
         why = "because a running program may write to it. Remove it when that has ended"
         work.kept += [f"{path}, {why}" for path in one.in_use]
-        work.kept += [f"{one.folder.path}: {one.failure}"] * bool(one.failure)
+        work.kept += [one.failure] * bool(one.failure)
     for line in work.kept:
         click.echo(f"Kept: {line}.")
     if is_empty:
@@ -246,5 +226,5 @@ def rm(
         click.echo(other if work.kept else f"Nothing to remove: there is {what} in {store.root}.")
     elif before != (after := store.total_bytes()):
         click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
-    if not dry_run and any(one.in_use or one.failure for one in work.folders):
+    if not dry_run and any(one.in_use or one.failure for *_, one in work.parts):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import click
 
+from ..common.identity import Identity
 from ..common.paths import store_root
 from ..report import recorded
-from ..report.recorded import is_named, is_pattern
+from ..report.recorded import Run, is_named, is_pattern
 from ..report.words import printable
-from ..store.store import Store
+from ..store.store import Partition, Store
 from .output import Failure, WrongUse
-
-if TYPE_CHECKING:
-    from ..common.identity import Identity
-    from ..report.recorded import Run
-    from ..store.store import Partition
 
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
@@ -57,9 +53,13 @@ class Names:
         """Returns whether a user means this program by ``name``."""
         return is_named(name, self.of(program), program)
 
-    def known(self, name: str) -> list[int]:
+    def named(self, programs: Iterable[int], name: str | None = None) -> dict[int, str]:
+        """Returns those of these programs that a user means by ``name``, or all with None: names by number."""
+        return {number: self.of(number) for number in sorted(programs) if name is None or self.matches(number, name)}
+
+    def known(self, name: str) -> dict[int, str]:
         """Returns the programs that a user means by ``name``."""
-        return sorted(program for program in self._texts if self.matches(program, name))
+        return self.named(self._texts, name)
 
     def recorded(self, identity: str) -> tuple[str, str]:
         """Returns device and driver of an identity, each empty if no run names it."""
@@ -93,14 +93,14 @@ def require_store() -> Store:
     return Store(root)
 
 
-def with_recordings(store: Store, names: Names, app: str | None) -> list[int]:
+def with_recordings(store: Store, names: Names, app: str | None) -> dict[int, str]:
     """Returns the programs that have recorded pipelines, of all or of those named so. Learns their names."""
     from ..store import state
 
     found = state.programs(store.root)
     for number, name in found.items():
         names.learn(number, name)
-    return [number for number in found if app is None or names.matches(number, app)]
+    return names.named(found, app)
 
 
 class Selection:

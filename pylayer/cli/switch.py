@@ -17,9 +17,8 @@ import click
 
 from ..common.config import PolicyFileError, Source, merged, read_text, with_presets
 from ..common.paths import config_file, config_files
-from ..common.program_name import executable_in, without_loader
 from ..common.settings import glob_matches
-from ..report.recorded import is_named, is_pattern
+from ..report.recorded import executable_in, is_named, is_pattern, without_loader
 from ..values import Program
 from .output import Failure
 from .policy_in_force import write_policy
@@ -81,7 +80,7 @@ class Edit:
 
     def excludes(self, program: Program) -> str:
         """Returns the skip rule that excludes a program; empty text if none does."""
-        from .policy_explain import skip_rule
+        from .policy import skip_rule
 
         return skip_rule(merged(with_presets([*self._system, self.source])), program)
 
@@ -116,7 +115,7 @@ def _read(path: str) -> Edit:
 
 
 def _switch(name: str, off: bool) -> None:
-    from .policy_explain import programs_named
+    from .policy import programs_named
 
     path = config_file()
     if path is None:

@@ -1,5 +1,5 @@
-"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver, and
-recordings to any."""
+"""``pylayer export`` and ``pylayer import`` move pipelines between machines with the same device and driver, and
+recordings to any. ``pylayer key`` makes the keys that sign them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,63 @@ from ..common.files import TEMPORARY, remove, rename_to_new, unique_name
 from ..common.identity import NO_IDENTITY
 from ..common.paths import config_files
 from ..common.settings import top_setting
-from ..store.store import Refused
+from ..store.store import Partition, Refused, Store
 from .devices import is_of, present_facts
-from .key import read_key
 from .output import (
     Failure,
     WrongUse,
+    failing,
     files,
     human_bytes,
     json_option,
     plural,
     print_json,
     printable,
-    progress,
-    reason,
     usual_mode,
+    work_through,
 )
 from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 
 if TYPE_CHECKING:
-    from ..store.store import Partition, Store
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def read_key(file: str) -> Ed25519PrivateKey:
+    """Reads the private key in a file. Raises Failure if it cannot be used."""
+    from ..fleet.signatures import read_private
+
+    with failing(f"{file} cannot be used as a key", Refused):
+        return read_private(file)
+
+
+@click.command
+@click.argument("file", shell_complete=files, help="A private key.")
+@click.option("--new", is_flag=True, help="Create FILE, which must not exist yet.")
+def key(file: str, new: bool) -> None:
+    """Print the public key of a private key, or create one with --new.
+
+    Such Ed25519 keys sign exports (pylayer export --sign). Whoever imports them lists the public key in trusted_keys of
+    the policy file. With --new, FILE is readable by you alone, and never overwritten. Whoever has it can sign in your
+    name: keep it where exports are made, and nowhere else.
+
+    \b
+    Example:
+      pylayer key farm.key --new
+      pylayer export blender.pylayer --app blender --sign farm.key
+    """
+    from ..fleet.signatures import new_key, public_text
+
+    if new:
+        if os.path.lexists(file):
+            raise Failure(f"{file} already exists and was not changed; name a new file")
+        with failing(f"{file} was not written"):
+            public = new_key(file)
+    else:
+        public = public_text(read_key(file).public_key().public_bytes_raw())
+    if new:
+        click.echo(f"Private key: {os.path.abspath(file)}, for you alone")
+    click.echo(f"Public key: {public}")
 
 
 def _one_partition(store: Store, names: Names, app: str, identity: str | None) -> tuple[Partition, dict[int, str]]:
@@ -40,8 +76,7 @@ def _one_partition(store: Store, names: Names, app: str, identity: str | None) -
     there is none, or several."""
     candidates = []
     for partition in Selection(identity=identity).partitions(store, names):
-        programs = {number: names.of(number) for number in partition.programs if names.matches(number, app)}
-        if programs:
+        if programs := names.named(partition.holdings, app):
             candidates.append((partition, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
@@ -103,15 +138,14 @@ def export_command(
     final = os.path.abspath(file)
     path = f"{final}.{unique_name()}{TEMPORARY}"  # a file with its final name is always complete and signed
     try:
-        count, lines = _export(store, app, identity, recordings, path)
-        if not os.path.lexists(path):
-            raise Failure(f"{file} was not written: {lines[0]}")
-        signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
-        if not recordings:  # which have the program's shaders
-            os.chmod(path, usual_mode())
-        rename_to_new(path, final)
-    except OSError as error:
-        raise Failure(f"{file} was not written: {error.strerror or error}") from error
+        with failing(f"{file} was not written"):
+            count, lines = _export(store, app, identity, recordings, path)
+            if not os.path.lexists(path):
+                raise Failure(f"{file} was not written: {lines[0]}")
+            signed = [] if private is None else [f"signed by {append_signature(path, private)}"]
+            if not recordings:  # which have the program's shaders
+                os.chmod(path, usual_mode())
+            rename_to_new(path, final)
     finally:
         remove(path)
     what, *more = lines
@@ -133,7 +167,7 @@ def _export(store: Store, app: str, identity: str | None, recordings: bool, path
     names = Names(store.root)
     if recordings:
         found, size = NO_IDENTITY, None
-        programs = {number: names.of(number) for number in with_recordings(store, names, app)}
+        programs = with_recordings(store, names, app)
         if not programs:
             raise Failure(f"nothing was exported: nothing is recorded of a program named {app}")
         require_one(app, programs, "nothing was exported")
@@ -142,9 +176,7 @@ def _export(store: Store, app: str, identity: str | None, recordings: bool, path
         assert partition.identity is not None
         found, size = partition.identity, partition.bytes
     export = store.export(found, programs, names.recorded(found.name)[0])
-    with progress("exporting", size) as advance:
-        for amount in export.steps(path):
-            advance(amount)
+    work_through("exporting", size, export.steps(path))
     result = export.result
     blocked = f"{plural(result.blocked, 'record')} blocked after a crash (pylayer ls)"
     if not result.paths:
@@ -190,19 +222,17 @@ def import_command(file: str, app: str | None, as_json: bool) -> None:
 
     store = require_store()
     recipient = None if app is None else recipient_of(store, app, "nothing was imported")
-    try:
-        with verified(os.path.realpath(file), *_trust()) as (content, signature):
-            count, lines = _import(store, content, recipient)
-    except Refused as error:
-        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
-    except OSError as error:
-        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
+    trusted, required = _trust()
+    with (
+        failing(f"{file} was refused and nothing was imported", Refused),
+        failing(f"nothing was imported from {file}", named=True),
+        verified(os.path.realpath(file), trusted, required) as (content, key),
+    ):
+        count, lines = _import(store, content, recipient)
     what, *more = lines
     given = [f"given to {recipient[1]}"] if recipient else []
-    signed = []
-    if signature is not None:
-        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        signed = [f"signed by {name}"]
+    name = printable(trusted[key]) if key in trusted else f"a key that is not trusted, {key}"
+    signed = [f"signed by {name}"] if key else []
     _tell("Imported", os.path.realpath(file), count, [what, *given, *signed, *more], as_json)
 
 
@@ -210,9 +240,7 @@ def _import(store: Store, content: str, recipient: tuple[int, str] | None) -> tu
     """Imports a file. Returns how many pipelines were new, and what to say of them. Raises Failure, Refused and
     OSError."""
     work = store.import_from(content, recipient)
-    with progress("importing", os.stat(content).st_size) as advance:
-        for amount in work.steps(store.root):
-            advance(amount)
+    work_through("importing", os.stat(content).st_size, work.steps(store.root))
     result, names = work.result, Names(store.root)
     known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
     what, of = plural(result.pipelines, "pipeline"), f"of {printable(', '.join(result.programs.values()))}"
@@ -234,8 +262,8 @@ def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
             f"{undone}: this store knows no program named {app}. Start it once under pylayer, so that its "
             "name is known; pylayer ls and pylayer stats list programs"
         )
-    require_one(app, {number: names.of(number) for number in found}, undone, patterns=False)
-    return found[0], names.of(found[0])
+    require_one(app, found, undone, patterns=False)
+    return next(iter(found.items()))
 
 
 def _trust() -> tuple[dict[str, str], str]:

@@ -7,7 +7,7 @@ import re
 
 import click
 
-from .output import EXIT_PROBLEM, Failure, human_bytes, plural, progress
+from .output import EXIT_PROBLEM, Failure, failing, human_bytes, plural, work_through
 from .policy_in_force import read_limits
 from .selection import require_store
 
@@ -40,7 +40,7 @@ def trim(max_size: int | None) -> None:
       pylayer trim
       pylayer trim --max-size 2GiB
     """
-    from ..store.trimming import Trim
+    from ..store.checking import Trim
 
     store = require_store()
     if not os.path.isdir(store.root):
@@ -52,15 +52,8 @@ def trim(max_size: int | None) -> None:
     elif problem:
         raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size")
     work = Trim(store.root, limits)
-    with progress("compacting", None) as advance:
-        for _ in work.compaction_steps():
-            advance(1)
-    try:
-        with progress("trimming", None) as advance:
-            for _ in work.evict_steps():
-                advance(1)
-    except OSError as error:
-        raise Failure(f"{store.root} could not be trimmed: {error.strerror or error}; the store is intact") from error
+    with failing(f"{store.root} could not be trimmed", hint="; the store is intact"):
+        work_through("trimming", None, work.steps())
     click.echo(f"Evicted: {plural(work.evicted.records, 'record')} and {plural(work.evicted.files, 'file')}.")
     click.echo(f"The store was {human_bytes(work.bytes_before)} and is {human_bytes(work.bytes_after)}.")
     for name, reason in work.skipped:

@@ -13,18 +13,20 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..common.identity import Identity
 from ..common.paths import system_store_root
 from ..store import state as states
-from ..store.cache_data import Piece, pieces
-from ..store.state import Unusable
+from ..store.portable import Piece, pieces
+from ..store.state import Created, State, Unusable
 from ..store.store import Store
+from ..values import DeviceFacts
 from . import driver_caches
-from .devices import present_facts
+from .devices import device_row, listed, probe
+from .driver_caches import Warmed, cache_files
 from .environment import without_layer
 from .output import (
     EXIT_PROBLEM,
@@ -32,6 +34,7 @@ from .output import (
     WrongUse,
     human_bytes,
     json_option,
+    picked,
     plural,
     print_json,
     printable,
@@ -39,13 +42,10 @@ from .output import (
 )
 from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
 from .selection import NAMES, Names, Selection, require_store, with_recordings
-from .warmed import Warmed, cache_files
 
-if TYPE_CHECKING:
-    from ..store.state import Created, State
-    from ..values import DeviceFacts
+Advance = Callable[[int], None]
+Roots = tuple[bytes, bytes]
 
-    Advance = Callable[..., None]
 
 #: How many pipelines are looked up before and after. They are spread over all, the ones waited for longest first.
 SAMPLE = 64
@@ -65,11 +65,13 @@ class Warming:
     facts: DeviceFacts
     name: str
     environment: Mapping[str, str]
+    #: The libraries of all drivers.
+    drivers: list[str]
     #: Pipelines that are stored and recorded, the one that was waited for longest first.
     created: list[Created] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     #: Numbers of stored pipelines that have no recording, and of those that are stored as pipeline binaries.
-    unrecorded: int = 0
+    without_recording: int = 0
     binaries: int = 0
     given_bytes: int = 0
     looked_up: int = 0
@@ -102,7 +104,7 @@ class Warming:
         self.pieces.sort(key=lambda piece: worth(piece.fingerprints), reverse=True)
         self.created = [it for it in self.state.created.values() if it.fingerprint in stored]
         self.created.sort(key=lambda created: (created.stall_ns, created.last_use), reverse=True)
-        self.unrecorded = len(stored - known.keys() - {0})
+        self.without_recording = len(stored - known.keys() - {0})
         self.binaries = len(others - stored - {0})
 
     def run(self, scratch: str, most_bytes: int, anyway: bool) -> None:
@@ -116,16 +118,18 @@ class Warming:
         self._limit(most_bytes)
         if not self.pieces or (self.created and self.is_done and not anyway):
             return
+        key = (self.created[0].instance, self.created[0].device) if self.created else (bytes(16), b"")  # a plain device
         with progress("giving stored data", len(self.pieces)) as advance:
-            self._load_all(path, advance)
+            self._replay(path, key, [], CREATE, advance)
         self.found = self._look_up(path, sample)
         if self.is_done:
             return
         given = {fingerprint for piece in self.pieces for fingerprint in piece.fingerprints}
-        created = [it for it in self.created if it.fingerprint in given]
-        with progress("creating pipelines", len(created)) as advance:
-            for key, group in self._groups(created).items():
-                self._create_all(path, key, group, CREATE, advance)
+        groups = _groups([it for it in self.created if it.fingerprint in given])
+        total = len(groups) * len(self.pieces) + sum(map(len, groups.values()))
+        with progress("creating pipelines", total) as advance:
+            for key, group in groups.items():
+                self._replay(path, key, group, CREATE, advance)
         self.found = self._look_up(path, sample)
 
     def _limit(self, most_bytes: int) -> None:
@@ -134,15 +138,6 @@ class Warming:
         fits = sum(end <= most_bytes for end in ends)
         self.is_cut = fits < len(self.pieces)
         del self.pieces[fits:]
-
-    def _load_all(self, path: str, advance: Advance) -> None:
-        """Gives the driver the stored data, on any device of the program; without recordings, on a plain one."""
-        roots = [(it.instance, it.device) for it in self.created[:1]] or [(bytes(16), b"")]
-        while (replayer := self._begin(path, *roots[0])) is not None:
-            is_whole = self._load(replayer, advance)
-            self._end(replayer)
-            if is_whole:
-                return
 
     def _begin(self, path: str, instance: bytes, device: bytes) -> Replayer | None:
         replayer = Replayer(path, self.facts, dict(self.environment), MEMORY_BYTES)
@@ -158,52 +153,37 @@ class Warming:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def _groups(self, pipelines: list[Created]) -> dict[tuple[bytes, bytes], list[Created]]:
-        """Returns pipelines by the instance and device that they were created with."""
-        groups: dict[tuple[bytes, bytes], list[Created]] = {}
-        for created in pipelines:
-            groups.setdefault((created.instance, created.device), []).append(created)
-        return groups
-
     def _look_up(self, path: str, sample: list[Created]) -> int:
         """Returns how many of these pipelines the driver finds by itself, in a new process."""
-        return sum(self._create_all(path, key, group, LOOK_UP) for key, group in self._groups(sample).items())
+        return sum(self._replay(path, key, group, LOOK_UP) for key, group in _groups(sample).items())
 
-    def _create_all(
-        self,
-        path: str,
-        key: tuple[bytes, bytes],
-        group: list[Created],
-        wish: int,
-        advance: Advance | None = None,
+    def _replay(
+        self, path: str, key: Roots, group: list[Created], wish: int, advance: Advance = lambda amount: None
     ) -> int:
-        """Creates pipelines of one device from stored data, or looks them up. Returns how many there were without a
-        failure. If a process dies, another one goes on after the pipeline that it died over."""
+        """Gives the driver the stored data on one device, and creates pipelines from it; or looks these up. Returns how
+        many there were without a failure. If a process dies, another one goes on without what it died over."""
         count, rest = 0, list(reversed(group))
-        while rest and (replayer := self._begin(path, *key)) is not None:
+        while (replayer := self._begin(path, *key)) is not None:
             try:
-                if wish == CREATE and not self._load(replayer):
+                if wish == CREATE and not self._load(replayer, advance):
                     continue
                 while rest:
                     created = rest.pop()
                     count += not replayer.create(self.state, created, SECONDS, wish)
-                    if advance is not None:
-                        advance(1)
+                    advance(1)
             except (Ended, Unusable) as error:
                 self._note(f"a pipeline was left out: {error}")
             finally:
-                self._end(replayer)
+                replayer.close(SECONDS + self.given_bytes / BYTES_A_SECOND)
+            if not rest:
+                break
         return count
 
-    def _end(self, replayer: Replayer) -> None:
-        replayer.close(SECONDS + self.given_bytes / BYTES_A_SECOND)
-
-    def _load(self, replayer: Replayer, advance: Advance | None = None) -> bool:
+    def _load(self, replayer: Replayer, advance: Advance) -> bool:
         """Gives the driver the stored data, what was waited for longest first. Returns False if the process died."""
         self.given_bytes = 0
         for piece in list(self.pieces):
-            if advance is not None:
-                advance(1)
+            advance(1)
             try:
                 if data := piece.read():
                     replayer.load(data, SECONDS)
@@ -215,6 +195,14 @@ class Warming:
                 self.pieces.remove(piece)
                 return False
         return True
+
+
+def _groups(pipelines: list[Created]) -> dict[Roots, list[Created]]:
+    """Returns pipelines by the instance and device that they were created with."""
+    groups: dict[Roots, list[Created]] = {}
+    for created in pipelines:
+        groups.setdefault((created.instance, created.device), []).append(created)
+    return groups
 
 
 # ---- the command ---------------------------------------------------------------------------------------
@@ -250,17 +238,18 @@ def _warmings(store: Store, programs: tuple[str, ...], environment: Mapping[str,
     """Returns the work: one for each program and device that have something stored. Raises Failure."""
     names = Names(store.root)
     recorded = with_recordings(store, names, None)
-    stored = [number for partition in Selection().partitions(store, names) for number in partition.programs]
+    stored = [number for partition in Selection().partitions(store, names) for number in partition.holdings]
     chosen = {it for it in (*recorded, *stored) if not programs or any(names.matches(it, name) for name in programs)}
     environment = without_layer(environment)
-    present, why = present_facts(environment)
+    outcome = probe("devices", environment=environment)
+    present, why = listed(outcome)
     if why:
         raise Failure(f"nothing was warmed: {why}")
     found = []
     for program in sorted(chosen):
         state = states.read(store.root, program)
         for facts in present:
-            work = Warming(state, facts, names.of(program), environment)
+            work = Warming(state, facts, names.of(program), environment, outcome.found["files"])
             work.read([store.root, system_store_root()])
             if work.pieces or work.binaries:
                 found.append(work)
@@ -308,10 +297,11 @@ def _fill(store: Store, programs: tuple[str, ...], environment: Mapping[str, str
     with _room(store) as scratch:
         done = warm_all(store, programs, environment, scratch, quiet, anyway=warmed.cache_lost_files)
     works = [_as_json(work) for work in done]
-    if all(work.is_done and not (work.problems or work.is_cut) for work in done):
+    if done and all(work.is_done and not (work.problems or work.is_cut) for work in done):
         names = [(Identity.of(work.facts).name, work.is_seen) for work in done]
         kept = [work | {"found_before": work["found"], "given_bytes": 0} for work in works]
-        warmed.keep(kept, {name for name, _ in names}, {name for name, is_seen in names if is_seen})
+        seen = {name for name, is_seen in names if is_seen}
+        warmed.keep(kept, done[0].drivers, {name for name, _ in names}, seen)
     return works
 
 
@@ -381,18 +371,6 @@ def warm(
 
 
 def _as_json(work: Warming) -> dict[str, Any]:
-    return {
-        "program": work.name,
-        "program_id": f"{work.state.program:016x}",
-        "device": work.facts.device_name,
-        "driver": work.facts.driver_name,
-        "driver_info": work.facts.driver_info,
-        "pipelines": len(work.created),
-        "given_bytes": work.given_bytes,
-        "looked_up": work.looked_up,
-        "found_before": work.found_before,
-        "found": work.found,
-        "without_recording": work.unrecorded,
-        "binaries": work.binaries,
-        "problems": work.problems,
-    }
+    done = ("given_bytes", "looked_up", "found_before", "found", "without_recording", "binaries", "problems")
+    program = {"program": work.name, "program_id": f"{work.state.program:016x}"}
+    return {**program, **device_row(work.facts), "pipelines": len(work.created), **picked(work, *done)}

@@ -12,9 +12,10 @@ import os
 import xxhash
 
 from .. import __version__
+from ..values import Value
 from . import file_kinds, flat
-from .files import replace_file
-from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
+from .files import read_small, replace_file
+from .paths import MAX_POLICY_FILE_BYTES, make_private_below, read_own_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def skip_line(document: dict[str, Any]) -> str:
 def read_copy(path: str) -> dict[str, Any] | None:
     """Returns the document in a compiled copy, or None if the copy is missing, damaged or another user's."""
     try:
-        with open(open_in_store(path), "rb") as file:
-            digest, body = file.read(16), file.read(8 * MAX_POLICY_FILE_BYTES)
+        copy = read_small(path, 8 * MAX_POLICY_FILE_BYTES)
+        digest, body = copy[:16], copy[16:]
         if xxhash.xxh3_128_digest(body) != digest:
             return None
         return flat.loads(body.partition(b"\n")[2].decode("utf-8"))
@@ -68,14 +69,11 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
     replace_file(path, xxhash.xxh3_128_digest(body) + body)
 
 
-class UnusableFile:
+class UnusableFile(Value):
     """A policy file that cannot be used as a whole, and why."""
 
-    __slots__ = ("error", "path")
-
-    def __init__(self, path: str, error: Exception) -> None:
-        self.path = path
-        self.error = error
+    path: str
+    error: Exception
 
     def __str__(self) -> str:
         strerror = getattr(self.error, "strerror", None)

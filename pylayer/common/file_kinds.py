@@ -9,6 +9,8 @@ A ``Kind`` is its suffix, a string, with the columns as attributes. So it can be
 
 from __future__ import annotations
 
+from ..values import Value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +93,6 @@ OF_PROGRAM = _column(lambda kind: kind.of_program)
 #: What a compaction reads and a device loads, oldest data first.
 COMPACTED = (PACK, CLOSED, JOURNAL)
 assert set(COMPACTED) == set(_column(lambda kind: kind.compacted))
-REMOVED = _column(lambda kind: kind.removed)
 #: What is deleted when it is damaged. Of what is compacted, a compaction keeps the rest.
 DROPPED_WHOLE = _column(lambda kind: kind.verified and not kind.compacted)
 APPENDED = _column(lambda kind: kind.appended)
@@ -105,16 +106,13 @@ MADE_AGAIN = {PLAN: 1000, FLAT: 64, WARMED: 64}
 BESIDE = tuple(dict.fromkeys(kind.place for kind in TABLE if kind.place not in ("store", TEMPORARY.place)))
 
 
-class FileName:
+class FileName(Value):
     """The name of a file in an identity's folder or in state/: ``<program>-<unique><suffix>``. In that of a pack which
     was pulled, ``unique`` is the beginning of the file's SHA-256."""
 
-    __slots__ = ("kind", "program", "unique")
-
-    def __init__(self, program: int, unique: str, kind: Kind) -> None:
-        self.program = program
-        self.unique = unique
-        self.kind = kind
+    program: int
+    unique: str
+    kind: Kind
 
     @classmethod
     def parse(cls, path: str) -> FileName | None:

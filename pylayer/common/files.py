@@ -9,7 +9,7 @@ import time
 from . import owner
 from .file_kinds import TEMPORARY as TEMPORARY
 from .file_kinds import Kind
-from .paths import make_private_below, open_in_store, open_made
+from .paths import make_private_below, open_in_store, open_made, read_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,14 +110,7 @@ def sync_file(path: str) -> None:
 def read_small(path: str, limit: int) -> bytes:
     """Returns at most ``limit`` bytes of a file of the store. Raises OSError, also if it is not a plain file or belongs
     to another user."""
-    fd = open_in_store(path)
-    try:
-        data, wanted = b"", min(os.fstat(fd).st_size, limit)
-        while len(data) < wanted and (more := os.read(fd, wanted - len(data))):
-            data += more  # a network file system may give less with one call
-        return data
-    finally:
-        os.close(fd)
+    return read_all(open_in_store(path), limit)
 
 
 def size_of(path: str) -> int:

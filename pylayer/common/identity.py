@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
 #: Pointer size in bits, and byte order: drivers write native structures into their data.
 ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
+#: The fields and their types.
+FIELDS: dict[str, type] = {
+    "abi": str,
+    "device_id": int,
+    "driver_id": int,
+    "driver_info": str,
+    "driver_name": str,
+    "driver_version": int,
+    "pipeline_cache_uuid": str,
+    "vendor_id": int,
+}
 
 
 class Identity:
@@ -36,18 +47,8 @@ class Identity:
     @classmethod
     def of(cls, facts: DeviceFacts) -> Identity:
         """Returns the identity of a physical device."""
-        return cls(
-            {
-                "abi": ABI,
-                "device_id": facts.device_id,
-                "driver_id": facts.driver_id,
-                "driver_info": facts.driver_info,
-                "driver_name": facts.driver_name,
-                "driver_version": facts.driver_version,
-                "pipeline_cache_uuid": facts.pipeline_cache_uuid.hex(),
-                "vendor_id": facts.vendor_id,
-            }
-        )
+        known = {"abi": ABI, "pipeline_cache_uuid": facts.pipeline_cache_uuid.hex()}
+        return cls({name: known.get(name) or getattr(facts, name) for name in FIELDS})
 
 
 #: Of what belongs to no driver: what programs asked for.

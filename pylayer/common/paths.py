@@ -256,11 +256,15 @@ def open_own_file(path: str) -> int:
 
 def read_own_file(path: str, limit: int) -> bytes:
     """Returns at most ``limit`` bytes of a file. Opens it, and raises OSError, as ``open_own_file``."""
-    fd = open_own_file(path)
+    return read_all(open_own_file(path), limit)
+
+
+def read_all(fd: int, limit: int) -> bytes:
+    """Returns at most ``limit`` bytes of a file that was just opened, and closes it. Raises OSError."""
     try:
-        data = b""
-        while len(data) < limit and (more := posix.read(fd, limit - len(data))):
-            data += more
+        data, wanted = b"", min(posix.fstat(fd).st_size, limit)
+        while len(data) < wanted and (more := posix.read(fd, wanted - len(data))):
+            data += more  # a network file system may give less with one call
         return data
     finally:
         posix.close(fd)

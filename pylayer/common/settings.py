@@ -6,7 +6,7 @@ the program's process reads a compiled copy (``compiled``), because importing Py
 
 from __future__ import annotations
 
-from ..values import DeviceFacts, Program
+from ..values import DeviceFacts, Program, Value
 from .policy_defaults import DEFAULTS as DEFAULTS
 from .policy_defaults import TOP_DEFAULTS as TOP_DEFAULTS
 
@@ -81,14 +81,11 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
     return {**default, **(value or {})} if isinstance(default, dict) else value
 
 
-class Limits:
+class Limits(Value):
     """The most bytes that the store, and the state of one program, may take."""
 
-    __slots__ = ("max_store", "state")
-
-    def __init__(self, max_store: int, state: int = 256 << 20) -> None:
-        self.state = state
-        self.max_store = max_store
+    max_store: int
+    state: int = 256 << 20
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Limits:

@@ -35,3 +35,20 @@ def load(wanted: str, *files: str | None) -> Policy:
     if not isinstance(policy, Policy):
         raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
     return policy
+
+
+def describe(error: BaseException) -> str:
+    """Returns what the user's code raised in one line, with the file and line of the innermost frame that is not of
+    ``LogStream``, which a user's print calls."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.endswith("user_output.py") or not place:
+            place = f" ({file.rpartition('/')[2]}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    try:
+        text = " ".join(str(error).split())[:500]
+    except BaseException as failure:  # the user's exception may have a __str__ that fails
+        text = f"(its __str__ raised {type(failure).__name__})"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.identity import Identity
-from ..store.store import FINGERPRINTS
+from ..store.checking import describes_device
+from ..store.store import FINGERPRINTS, Refused
 
 FORMAT = 3
 #: The most bytes of an index, signature included. A pack takes 120 bytes in it.
@@ -23,10 +24,6 @@ MAX_PACKS = 16384
 _ANEW = "all need the same release; delete v1 in the storage, have builders export again, and publish"
 #: Times and numbers beyond this are nonsense: the year 5138.
 _MAX_NUMBER = 10**11
-
-
-class Malformed(ValueError):
-    """An index that no publisher writes. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def is_hex(value: Any, digits: int) -> bool:
 
 def _require(condition: bool, what: str) -> None:
     if not condition:
-        raise Malformed(what)
+        raise Refused(what)
 
 
 def _number(values: dict[str, Any], key: str, least: int = 0, most: int = _MAX_NUMBER) -> int:
@@ -95,36 +92,28 @@ def _pack(values: Any) -> Pack:
     return Pack(values["sha256"], _number(values, "bytes", 1, MAX_PACK_BYTES), values["program"])
 
 
-def _identity(fields: Any) -> Identity:
-    _require(isinstance(fields, dict), "its identity is no mapping")
-    _require(all(type(value) in (int, str) for value in fields.values()), "its identity has impossible fields")
-    try:
-        return Identity(fields)
-    except ValueError as error:  # text that UTF-8 cannot encode, or a number with thousands of digits
-        raise Malformed("its identity has impossible fields") from error
-
-
 def parse(payload: bytes) -> Index:
-    """Returns the index in a payload. Raises Malformed."""
+    """Returns the index in a payload. Raises Refused."""
     try:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise Malformed("it is not JSON") from error
+        raise Refused("it is not JSON") from error
     _require(isinstance(values, dict), "it is no mapping")
     if values.get("format") != FORMAT:
-        raise Malformed(
+        raise Refused(
             f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}: {_ANEW}"
         )
     _require(set(values) == _KEYS, "it has unknown or missing keys")
     version = values["fingerprints"]
     if type(version) is not int or version != FINGERPRINTS:
-        raise Malformed(
+        raise Refused(
             f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {FINGERPRINTS}: {_ANEW}"
         )
+    _require(describes_device(values["identity"]), "its identity's fields do not describe a device")
     packs = values["packs"]
     _require(isinstance(packs, list) and len(packs) <= MAX_PACKS, f"it lists no packs, or more than {MAX_PACKS}")
     return Index(
-        identity=_identity(values["identity"]),
+        identity=Identity(values["identity"]),
         number=_number(values, "number", 1),
         issued=_number(values, "issued"),
         expires=_number(values, "expires"),

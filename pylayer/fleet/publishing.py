@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.file_kinds import PACK
-from ..store import fleet_packs
-from ..store.fleet_packs import NEVER_USED, PULLED, Folder, Import
+from ..common.identity import Identity
+from ..store import portable
+from ..store.portable import NEVER_USED, PULLED, Folder, Import
 from ..store.store import Refused
 from .index import MAX_INDEX_BYTES, Index, Pack, is_hex
 from .pulling import fetch
@@ -32,8 +33,6 @@ from .trust import Trust, Untrusted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from ..common.identity import Identity
 
 #: The most packs of one program. Beyond that the smallest ones, so many, are merged, and the largest ones stay: most of
 #: what a machine has it does not download again.
@@ -149,7 +148,7 @@ class Publication:
             return
         with self.noting_problems():
             if self._fetched:
-                fleet_packs.merge(self._root, self._identity, MOST_PACKS, MERGED)
+                portable.merge(self._root, self._identity, MOST_PACKS, MERGED)
                 self._upload(self._identity)
             self._replace_index(self._identity)
             kept = {f"{self._place}/{name}" for name in ("index", *(pack.name for pack in self._packs))}

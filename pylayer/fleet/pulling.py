@@ -1,28 +1,34 @@
 """Pulls published packs into the store: the index, then what is missing, verified before it is in the store.
 
 A pull can be killed at any moment. A pack is in the store whole or not at all: its name there has its SHA-256, by which
-the next pull sees what is missing.
+the next pull sees what is missing. Beside the store a machine has:
+
+    <root>/fleet/<url>                      whoever pulls has a lock on it, and changes its date at the beginning
+    <root>/fleet/<url>/<identity>.index     the last index that was accepted, as it came: no older one is
+    <root>/fleet/<url>/<sha256>.<maker>.tmp a pack that is being downloaded
+
+<url> is a hash of the URL. All of it may be deleted: the next pull then believes any number of an index once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..common import file_kinds
-from ..common.files import create_temporary, read_small, remove, replace_file
-from ..store import fleet_packs
+from ..common.files import create_temporary, read_small, remove, remove_left_temporaries, replace_file
+from ..common.identity import Identity
+from ..common.paths import make_private_below
+from ..store import portable
 from ..store.store import Refused, Store
-from .folder import folder_of
 from .index import MAX_INDEX_BYTES, Index, Pack
 from .storage import Denied, Missing, Storage, Unavailable
 from .trust import Arriving, Older, Trust, Untrusted
-
-if TYPE_CHECKING:
-    from ..common.identity import Identity
 
 
 def fetch(storage: Storage, folder: str, root: str, identity: Identity, pack: Pack) -> Generator[int, None, int]:
@@ -37,7 +43,7 @@ def fetch(storage: Storage, folder: str, root: str, identity: Identity, pack: Pa
                 file.write(data)
                 yield len(data)
         arriving.require_whole()
-        return fleet_packs.admit(root, identity, int(pack.program, 16), path, pack.sha256)
+        return portable.admit(root, identity, int(pack.program, 16), path, pack.sha256)
     except Refused as error:
         raise Untrusted(f"{pack.name} was refused: {error}") from error
     finally:
@@ -87,7 +93,7 @@ class Pull:
         except (Unavailable, Untrusted) as error:
             self.result.problem = str(error)
         if self._index is not None:
-            held = fleet_packs.held(self._root, self._index.identity, {pack.sha256 for pack in self._index.packs})
+            held = portable.held(self._root, self._index.identity, {pack.sha256 for pack in self._index.packs})
             # The smallest come first: there may be no room for all, and the pull may be ended.
             missing = (pack for pack in self._index.packs if pack.sha256 not in held)
             self._packs = sorted(missing, key=lambda pack: pack.bytes)
@@ -129,7 +135,7 @@ class Pull:
             except Untrusted as error:
                 result.problem = result.problem or str(error)
         if self._packs:
-            fleet_packs.sync_packs(self._root, result.identity)
+            portable.sync_packs(self._root, result.identity)
 
     def _fetch(self, pack: Pack) -> Iterator[int]:
         """Fetches one pack."""
@@ -138,3 +144,34 @@ class Pull:
         result = self.result
         result.packs, result.records = result.packs + 1, result.records + pipelines
         result.bytes, result.left = result.bytes + pack.bytes, result.left - 1
+
+
+def folder_of(root: str, url: str) -> str:
+    """Returns the directory for a URL, which need not exist."""
+    return os.path.join(root, "fleet", hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16])
+
+
+def make_folder(root: str, url: str) -> str:
+    """Makes the directory for a URL, deletes what killed processes left in it, and returns it. Raises OSError."""
+    path = folder_of(root, url)
+    make_private_below(root, "fleet", os.path.basename(path))
+    remove_left_temporaries(path)
+    return path
+
+
+@contextlib.contextmanager
+def turn(root: str, url: str) -> Iterator[None]:
+    """Waits until no other process pulls from a URL into this store. On a file system without locks nobody waits: two
+    at once do double work, and nothing else. Raises OSError."""
+    fd = os.open(make_folder(root, url), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        except TimeoutError:
+            raise
+        except OSError:
+            pass  # there are no locks
+        os.utime(fd)
+        yield
+    finally:
+        os.close(fd)

@@ -15,7 +15,7 @@ import stat
 import struct
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..common.files import open_foreign
@@ -23,8 +23,6 @@ from ..store.store import MAX_FILE_BYTES
 from ..store.store import Refused as Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 #: Prefixes of the signed message, so that a signature made for another purpose never fits.
@@ -41,19 +39,6 @@ PREFIX = "pylayer-ed25519:"
 #: Private keys in PEM have 119 bytes.
 MAX_KEY_FILE_BYTES = 4096
 _COPY_BYTES = 1 << 20
-
-
-class KeyFileError(Exception):
-    """A key that cannot be used. The text says why."""
-
-
-@dataclass(frozen=True)
-class Signature:
-    """A valid signature. ``name`` is the key's name in the policy file, or None if the policy file does not trust the
-    key."""
-
-    key: str
-    name: str | None
 
 
 # ---- keys --------------------------------------------------------------------------------------------
@@ -87,7 +72,7 @@ def new_key(path: str) -> str:
 
 
 def read_private(path: str) -> Ed25519PrivateKey:
-    """Reads the private key in a file that only its owner can read. Raises KeyFileError and OSError."""
+    """Reads the private key in a file that only its owner can read. Raises Refused and OSError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -96,20 +81,20 @@ def read_private(path: str) -> Ed25519PrivateKey:
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise KeyFileError("it is not a regular file")
+            raise Refused("it is not a regular file")
         if status.st_uid not in (os.geteuid(), 0):
-            raise KeyFileError(f"it belongs to user {status.st_uid}")
+            raise Refused(f"it belongs to user {status.st_uid}")
         if status.st_mode & 0o077:
-            raise KeyFileError(f"other users have access to it (chmod 600 {path})")
+            raise Refused(f"other users have access to it (chmod 600 {path})")
         data = file.read(MAX_KEY_FILE_BYTES)
     try:
         key = load_pem_private_key(data, None)
     except TypeError as error:
-        raise KeyFileError("it is encrypted, and pylayer does not ask for passphrases") from error
+        raise Refused("it is encrypted, and pylayer does not ask for passphrases") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise KeyFileError("it holds no private key in PEM format (pylayer key --new makes one)") from error
+        raise Refused("it holds no private key in PEM format (pylayer key --new makes one)") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyFileError("its key is not an Ed25519 key (pylayer key --new makes one)")
+        raise Refused("its key is not an Ed25519 key (pylayer key --new makes one)")
     return key
 
 
@@ -199,10 +184,8 @@ def _copy(fd: int, size: int, target: str) -> bytes:
 
 
 @contextlib.contextmanager
-def verified(
-    path: str, trusted: dict[str, str], required: str, within: str | None = None
-) -> Iterator[tuple[str, Signature | None]]:
-    """Yields the path of the file to import and its signature. The signature is None for an export without one.
+def verified(path: str, trusted: dict[str, str], required: str, within: str | None = None) -> Iterator[tuple[str, str]]:
+    """Yields the path of the file to import, and the key that signed it; empty text for an export without a signature.
 
     ``trusted`` has names by public key. ``required`` says why a signature by one of these keys is required; it is empty
     if none is. The signed part is first copied for the time of the import, so that exactly the verified bytes are
@@ -220,7 +203,7 @@ def verified(
         if not key:
             if required:
                 raise Refused(f"it is not signed, and {required}")
-            yield path, None
+            yield path, ""
             return
         if required and key not in trusted:
             raise Refused(f"it is signed by {key}, which trusted_keys does not list, and {required}")
@@ -228,6 +211,6 @@ def verified(
             copy = os.path.join(directory, "export")
             if not _fits(trailer, covered, _copy(fd, covered, copy), DOMAIN):
                 raise Refused(f"its signature by {key} is invalid: the file was changed after it was signed")
-            yield copy, Signature(key, trusted.get(key))
+            yield copy, key
     finally:
         os.close(fd)

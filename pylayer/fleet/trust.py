@@ -27,7 +27,7 @@ import hashlib
 from collections.abc import Mapping
 
 from .index import MAX_INDEX_BYTES as MAX_INDEX_BYTES
-from .index import Index, Malformed, Pack, parse
+from .index import Index, Pack, parse
 from .signatures import Refused, index_payload
 
 
@@ -84,7 +84,7 @@ class Trust:
             if key not in self._keys:
                 raise Untrusted(f"the index is signed by {key}, which fleet.keys of the policy file does not list")
             return parse(payload)
-        except (Refused, Malformed) as error:
+        except Refused as error:
             raise Untrusted(f"the index was refused: {error}") from error
 
     def _refuse_rollback(self, index: Index, data: bytes) -> None:

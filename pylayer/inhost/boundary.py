@@ -7,8 +7,7 @@ module is ``data`` of Cell and Recorded, which is valid until the message is rel
 from __future__ import annotations
 
 from .._policy import ffi, lib
-from ..store.frames import Present
-from ..values import Activity, CacheData, Cell, Decision, DeviceFacts, DeviceState, Plan, Program, Recorded
+from ..values import Activity, CacheData, Cell, Decision, DeviceFacts, DeviceState, Plan, Present, Program, Recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import time
 
 from ..common import file_kinds, paths, settings
 from ..common.paths import config_files, store_root
+from ..common.user_policy import describe
 from ..policy import Policy, choose_mode
 from ..values import (
     GOOD_OUTCOMES,
@@ -30,7 +31,7 @@ from ..values import (
 
 # Import only what the first plan needs: a program waits for it in vkCreateDevice. Session and store are imported later.
 from . import boundary
-from .user_output import LogStream, describe
+from .user_output import LogStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

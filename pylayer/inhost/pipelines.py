@@ -7,8 +7,8 @@ import time
 
 import xxhash
 
-from ..store import chunk, format
-from ..store.recency import RECENT_SECONDS, used_parts
+from ..store import contents, format
+from ..store.contents import RECENT_SECONDS, used_parts
 from ..values import CELL_AWAITED, CELL_EMPTY, KINDS_THAT_COMPILE, LOG_INFO, UNIT_BINARIES
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ class Pipelines:
         parts: list[bytes | memoryview] = []
         for name in names:
             parts += format.record_parts(magic, cell.data, digest, cell.kind, 0, each_ns, name, now)
-        is_large = magic == format.CELL and len(cell.data) > chunk.LARGE_BYTES
+        is_large = magic == format.CELL and len(cell.data) > contents.LARGE_BYTES
         # A program that dies in each run would lose what is held each time.
         if is_large and names == [cell.fingerprint] != [0] and not cell.flags & CELL_AWAITED:
             self._hold(parts)
@@ -101,7 +101,7 @@ class Pipelines:
         self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data))
         self._large_parts += [head, data, parts[2]]
         self._large_bytes += len(data)
-        if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > chunk.MAX_LARGE_BYTES:
+        if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > contents.MAX_LARGE_BYTES:
             self.store_large()
 
     def store_large(self, joins: bool = True) -> None:
@@ -110,7 +110,7 @@ class Pipelines:
         held, parts = self._large, self._large_parts
         self._large, self._large_parts, self._large_bytes = [], [], 0
         folder = self._device.folder
-        joins = joins and len(held) >= chunk.FEWEST_CELLS and folder is not None and not self._writer.paused
+        joins = joins and len(held) >= contents.FEWEST_CELLS and folder is not None and not self._writer.paused
         joined = self._join(held) if joins else None
         if joined is None or folder is None:
             self.write(parts)
@@ -165,7 +165,7 @@ class Pipelines:
 
     def write_uses(self) -> None:
         """Records which pipelines this run created, except those recorded by any run within a day
-        (store/recency.py)."""
+        (store/contents.py)."""
         device = self._device
         if device.folder is None or device.state is None or not device.keeps:
             return

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from .. import values
 from ..common import flat
-from ..store import block_files, chunk, crash_marker, decisions
+from ..store import block_files, contents, crash_marker, decisions
 from ..store.block_list import PIPELINE, RECORD, TABLE, BlockList
-from .application_caches import ApplicationCaches
 from .device import Device
 from .found_damage import FoundDamage
 from .journal_writer import JournalWriter
@@ -17,10 +16,52 @@ from .run_log import RunLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from ..store.cache_history import History
+    from ..store.format import Damage
     from ..store.reader import Record
-    from ..values import Activity, Plan
+    from ..values import Activity, CacheData, Plan
+
+
+class ApplicationCaches:
+    """The program's own VkPipelineCache objects on one device: compares data that it passes, and that the layer does
+    not know, with what is known. ``say_damage`` reports the damage in the list it gets, and empties it."""
+
+    def __init__(self, device: Device, say_damage: Callable[[list[Damage]], None]) -> None:
+        self._device = device
+        self._setting: str = device.settings["application_caches"]
+        self._say_damage = say_damage
+        #: None until first used.
+        self._history: History | None = None
+        #: Number of times each outcome occurred, for data that passed and for data that was refused.
+        self.outcomes: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+
+    def history(self, data: CacheData) -> str:
+        """Returns what is known of initial data: one of ``outcomes.HISTORY``. Sets ``data.damage``."""
+        device = self._device
+        if data.data_is_null or data.data_size == 0 or device.folder is None or not device.remembers_caches:
+            return "unknown"
+        if self._history is None:
+            from ..store.cache_history import History
+
+            takes_passed = self._setting == "attest"  # strict believes only what was read
+            self._history = History(device.folder, device.program_id, takes_passed)
+        outcome, data.damage = self._history.outcome(data.digest, data.data_size, data.sketch)
+        self._say_damage(self._history.damage)
+        return outcome
+
+    def count(self, outcome: str, refused: bool) -> None:
+        """Counts the outcome of initial data."""
+        counts = self.refused if refused else self.outcomes
+        counts[outcome] = counts.get(outcome, 0) + 1
+
+    @property
+    def reports(self) -> bool:
+        """Whether all data passes, and its outcome is only counted and logged."""
+        return self._setting == "report"
 
 
 class DeviceSession(Device):
@@ -132,9 +173,9 @@ class DeviceSession(Device):
         if self.learning.known.in_force(RECORD, PIPELINE):
             return None
         merged = self.commands.join_cells(self.serial, [data for _, data in cells])
-        if merged is None or not chunk.is_worth(len(merged), [len(data) for _, data in cells]):
+        if merged is None or not contents.is_worth(len(merged), [len(data) for _, data in cells]):
             return None
-        return chunk.data_of([record for record, _ in cells], merged)
+        return contents.chunk_data([record for record, _ in cells], merged)
 
     @property
     def wants_maintenance(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posix
 
+from ..common.user_policy import describe
 from ..values import VERDICT_EMPTY, Plan, Value
-from .user_output import describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

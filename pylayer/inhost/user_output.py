@@ -40,19 +40,3 @@ class LogStream:
 
     def flush(self) -> None:
         """Does nothing: only an unfinished line is held back."""
-
-
-def describe(error: BaseException) -> str:
-    """Returns an exception in one line, with the file and line of the innermost frame that is not in this file."""
-    place = ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if file != describe.__code__.co_filename or not place:  # skip LogStream, which a user's print calls
-            place = f" ({file.rpartition('/')[2]}, line {traceback.tb_lineno})"
-        traceback = traceback.tb_next
-    try:
-        text = " ".join(str(error).split())[:500]
-    except BaseException as failure:  # the user's exception may have a __str__ that fails
-        text = f"(its __str__ raised {type(failure).__name__})"
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"

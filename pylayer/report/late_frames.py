@@ -10,15 +10,11 @@ took at least half of what was too long: the time beyond the usual. Creations of
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from ..store.store import AT_ONCE_NS, FRAME_NS, PAUSE_NS, Usual
+from ..store.timeline import AT_ONCE_NS, FRAME_NS, PAUSE_NS, Event, Timeline, Usual
 from .words import human_time, plural, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..store.store import Event, Timeline
 
 #: As many frames may be presented while a thread waits for a compile on another one.
 QUEUE = 2

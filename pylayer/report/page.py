@@ -11,28 +11,24 @@ import gzip
 import hashlib
 import json
 import time
+from collections.abc import Iterable
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from .. import __version__
 from ..common import outcomes
+from ..store.timeline import Event, Timeline
 from . import late_frames, view
-from .rows import OUTCOMES, origin, pipeline
+from .recorded import Run
+from .rows import OUTCOMES, Row, origin, pipeline
 from .words import human_time, moment, plural, printable, shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..store.store import Event, Timeline
-    from .recorded import Run
-    from .rows import Row
 
 #: The page's own script, in this order.
 SCRIPTS = (
-    *(f"timeline_{part}" for part in ("data", "draw", "frames", "threads", "panel", "move", "select", "input")),
+    *(f"timeline_{part}" for part in ("data", "draw", "tracks", "panel", "move", "input")),
     "timeline",
     "page",
 )
@@ -57,10 +53,8 @@ def _threads(events: list[Event], line: Timeline, presenting: set[int]) -> tuple
     for event in events:
         spent[event.thread] = spent.get(event.thread, 0) + event.duration_ns
     order = sorted(spent, key=lambda thread: (thread not in presenting, -spent[thread]))
-    rows: list[dict[str, Any]] = []
-    for thread in order[:MOST_THREADS]:
-        name = shorten(printable(line.threads.get(thread, "")), WIDEST_NAME)
-        rows.append({"id": thread, "name": name, "presents": thread in presenting})
+    names = {thread: shorten(printable(line.threads.get(thread, "")), WIDEST_NAME) for thread in order[:MOST_THREADS]}
+    rows = [{"id": thread, "name": name, "presents": thread in presenting} for thread, name in names.items()]
     if len(order) > len(rows):
         rows.append({"id": 0, "name": f"{plural(len(order) - len(rows), 'other thread')}", "presents": False})
     return rows, {thread: min(number, len(rows) - 1) for number, thread in enumerate(order)}
@@ -70,13 +64,8 @@ def _event(event: Event, start: int, line: Timeline) -> Row:
     """Returns the row of a pipeline, or of cache data that was judged. ``sort``: compiled, found, or wait."""
     if event.type == "cache":
         said = f"{event.outcome}: {outcomes.CACHE_DATA.get(event.text, printable(event.text))}"
-        return {
-            **pipeline(event, start, line),
-            "kind": "cache data judged",
-            "entry_point": "",
-            "outcome": said,
-            "sort": "wait",
-        }
+        judged = {"kind": "cache data judged", "entry_point": "", "outcome": said, "sort": "wait"}
+        return pipeline(event, start, line) | judged
     sort = "compiled" if event.may_be_compile or event.outcome == "failed" else "found"
     return {**pipeline(event, start, line), "outcome": OUTCOMES.get(event.outcome, event.outcome), "sort": sort}
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common import owner
 from ..common.files import date_of
-from ..common.program_name import comparable, executable_in
 from ..common.settings import glob_matches
 from ..store import runs, timeline
+from ..store.timeline import Timeline
 from .counters import COUNTERS, RUN_VALUES
 from .words import one_line, printable
-
-if TYPE_CHECKING:
-    from ..store.store import Timeline
 
 #: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
@@ -46,6 +43,35 @@ def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
     """Returns how often each outcome occurred."""
     counts = values.get(key)
     return {printable(str(name)): int(number_in(counts, name)) for name in counts} if isinstance(counts, dict) else {}
+
+
+# ---- names of programs, as people write them -------------------------------------------------------------
+
+#: A Windows program, with the loader of Wine before it and the application behind it.
+_WINDOWS = re.compile(
+    r"(?-i:wine(?:loader\S*|[-0-9.]\S*)? )?(?:.*[\\/])?(?P<name>[^\\/]+?\.exe)(?P<application> \(.*)?",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def without_loader(executable: str) -> str:
+    """Returns how rules name an executable that a user or an older version named: a Windows program is named by its
+    .exe alone."""
+    match = _WINDOWS.fullmatch(executable)
+    return match["name"] if match and not match["application"] else executable
+
+
+def executable_in(title: str) -> str:
+    """Returns the part of a program's name for people that is the executable."""
+    match = _WINDOWS.fullmatch(title)
+    return match["name"] if match else title.partition(" (")[0]
+
+
+def comparable(name: str) -> str:
+    """Returns a name such that equal names mean one program: a Windows program may be written in any case, with its
+    path, and with the loader of Wine before it."""
+    match = _WINDOWS.fullmatch(name)
+    return match["name"].lower() + (match["application"] or "") if match else name
 
 
 #: A name with one of these characters is a pattern.
@@ -85,6 +111,13 @@ class Run:
         #: Texts that a table shows.
         shown = ("program", "device", "driver", "driver_info", "engine", "mode", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
+        #: The program's name for people, and the number by which the store identifies it, of the file's header.
+        self.title, self.program_id = (
+            self.texts["program"] or printable(self.executable),
+            int(values.get("program_id", 0)),
+        )
+        #: The driver and its version for people.
+        self.driver = ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
         #: The beginning, on the clock of timelines.
         self.started_ns = int(number_in(values, "started_ns"))
@@ -94,6 +127,8 @@ class Run:
         self.pid = int(number_in(values, "pid"))
         #: The process, as ``owner.this_process`` returns it; None if it is not known.
         self.process: owner.Process | None = values.get("process")
+        #: Equal for the runs of one process, which has one run for each device.
+        self.process_key: tuple[Any, ...] = self.process or (self.name,)
         #: Whether its process is alive; None if only ``process`` can tell.
         self.alive = False if values.get("died") else values.get("alive")
 
@@ -191,26 +226,6 @@ class Run:
     def blocks(self) -> list[str]:
         """What took effect or ended in this run, of what makes later runs worse."""
         return [printable(one_line(line)) for line in str(self.values.get("blocks", "")).split("; ") if line]
-
-    @property
-    def driver(self) -> str:
-        """The driver and its version for people."""
-        return ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
-
-    @property
-    def program_id(self) -> int:
-        """The number by which the store identifies the program."""
-        return int(self.values.get("program_id", 0))  # of the file's header
-
-    @property
-    def title(self) -> str:
-        """The program's name for people."""
-        return self.texts["program"] or printable(self.executable)
-
-    @property
-    def process_key(self) -> tuple[Any, ...]:
-        """A key that is equal for the runs of one process, which has one run for each device."""
-        return self.process or (self.name,)
 
     @property
     def state(self) -> str:

@@ -6,19 +6,16 @@ Durations are nanoseconds. ``at_ns`` counts from the beginning of the run; ``_s`
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..common import outcomes
+from ..store.timeline import FRAME_NS, Event, Timeline
 from ..values import GOOD_OUTCOMES, KIND_NAMES
 from . import late_frames
 from .counters import NUMBERS
 from .recorded import SHOWN, Run, number_in
-from .words import FRAME_NS, human_time, plural, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..store.store import Event, Timeline
+from .words import human_time, plural, printable
 
 Row = dict[str, Any]
 

@@ -8,20 +8,17 @@ https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import __version__
 from ..common import outcomes
+from ..store.timeline import FRAME_NS, Event, Timeline
 from . import late_frames
+from .recorded import Run
 from .rows import OUTCOMES, kind_name, pipeline
-from .words import FRAME_NS, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..store.store import Event, Timeline
-    from .recorded import Run
+from .words import printable
 
 #: The row of what is on no known thread, such as cache data that was judged. No thread has such a number
 #: (PID_MAX_LIMIT is 2**22).

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .rows import OUTCOMES, lost
+from .rows import OUTCOMES, Row, lost
 from .words import human_bytes, human_time, moment, plural
-
-if TYPE_CHECKING:
-    from .rows import Row
 
 #: The columns' names, with # before those of numbers, and rows of cells.
 Table = tuple[list[str], list[list[dict[str, Any]]]]

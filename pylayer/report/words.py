@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..store.store import FRAME_NS as FRAME_NS
-
 
 def one_line(text: object) -> str:
     """Returns a message without the line ends that a library put into it."""

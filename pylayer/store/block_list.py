@@ -107,22 +107,22 @@ TABLE = {
     # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
     RECORD: BlockRule(
         "record", 1, 14 * DAY, stays=2,
-        effect="{count} stored {records} blocked, because the program died while the driver handled {them}",
-        end="{count} stored {records} used again",
+        effect="stored records are blocked ({count}), because the program died while the driver handled them",
+        end="stored records are used again ({count})",
     ),
     # Evidence: a process died while it created this pipeline with stored data, or one of this kind without a
     # fingerprint. Success: compiled.
     PIPELINE: BlockRule(
         "pipeline", 1, 14 * DAY, stays=2,
-        effect="the stored data of {count} {pipelines} blocked, because the program died when it created {them}",
-        end="the stored data of {count} {pipelines} used again",
+        effect="stored data of pipelines is blocked ({count}), because the program died when it created them",
+        end="stored data of pipelines is used again ({count})",
     ),
     # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
     # the same data.
     APPLICATION: BlockRule(
         "application-cache", 1, 14 * DAY, stays=2,
-        effect="the program's data of {count} {caches} refused, because the program died while the driver handled it",
-        end="the program's data of {count} {caches} accepted again",
+        effect="data of the program's caches is refused ({count}), because the program died over it",
+        end="data of the program's caches is accepted again ({count})",
     ),
     # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs,
     # unless a variable of CHANGING was set. Calls of OFTEN_KILLED need two deaths.
@@ -329,18 +329,10 @@ class BlockList:
 
 def sentence(block_list: list[Block], ended: bool = False) -> str:
     """Returns what one or several blocks of the same type and kind mean, for people."""
-    one, count = block_list[0], len(block_list)
-    be = "is" if count == 1 else "are"
+    one = block_list[0]
+    kind = KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "any"
     text = one.rule.end if ended else one.rule.effect
-    return text.format(
-        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "any",
-        count=count,
-        records=f"record{'s' * (count != 1)} {be}",
-        pipelines=f"pipeline{'s' * (count != 1)} {be}",
-        caches=f"cache{'s' * (count != 1)} {be}",
-        them="it" if count == 1 else "them",
-        call=ADDED.get(one.subject, "a call of the layer's"),
-    )
+    return text.format(kind=kind, count=len(block_list), call=ADDED.get(one.subject, "a call of the layer's"))
 
 
 def grouped(block_list: Iterable[Block]) -> list[list[Block]]:

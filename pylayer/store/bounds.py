@@ -8,12 +8,13 @@ journals are rewritten without the evicted records.
 from __future__ import annotations
 
 from ..common.files import FULL, remove
+from ..values import Value
 from . import format
 from .compaction import STEP_ENTRIES, Compaction
+from .contents import Uses, fingerprints_of
 from .folder import UNDATED, Folder, StoreFile, all_files, files_of, folders, identity_names, read_identity
 from .journal import close_ended_journals, may_have_writer
 from .reader import parts_of
-from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,19 +65,19 @@ class Ages:
         return when < self.before
 
 
-class SurveyedFile:
+class SurveyedFile(Value):
     """A file of records that a compaction can read: how many pipelines it holds, their bytes, and when they were last
     used. ``only_pipelines``: nothing but pipelines in it is worth keeping, so it can be deleted when all of them are
     evicted. ``is_readable``: at least a part of the file verifies."""
 
-    __slots__ = ("bytes", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
-
-    def __init__(self, path: str, program: int) -> None:
-        self.path = path
-        self.program = program
-        self.records = self.bytes = 0
-        self.oldest, self.newest = NEVER, 0
-        self.only_pipelines, self.is_readable = True, False
+    path: str
+    program: int
+    records: int = 0
+    bytes: int = 0
+    oldest: int = NEVER
+    newest: int = 0
+    only_pipelines: bool = True
+    is_readable: bool = False
 
     def add(self, when: int, size: int, records: int = 1) -> None:
         """Counts a record."""
@@ -237,7 +238,7 @@ class Eviction:
             self.records += source.records
             remove(source.path)
             return
-        self.records += compaction.result.dropped
+        self.records += compaction.dropped
 
 
 #: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.

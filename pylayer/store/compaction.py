@@ -11,15 +11,16 @@ A source with damage is deleted, too, once what verified in it is in the new pac
 
 from __future__ import annotations
 
+import os
+
 from ..common import file_kinds
-from ..common.files import remove, remove_left_temporaries, size_of
-from . import binaries, chunk, format, pack
-from .claim import Claim
+from ..common.files import create_temporary, names_in, remove, remove_left_temporaries, size_of
+from . import contents, format, pack
+from .contents import RECENT_SECONDS, UNSTORED_SECONDS, Uses, fingerprints_of, used_parts
 from .folder import Folder, record_again
 from .format import Damage
 from .journal import CLOSED, close_ended_journals
 from .reader import Reader
-from .recency import RECENT_SECONDS, UNSTORED_SECONDS, Uses, fingerprints_of, used_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,24 +50,8 @@ MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 
 
-class Compacted:
-    """The result of a compaction. ``claimed`` is False if another process was compacting and nothing was done."""
-
-    def __init__(self) -> None:
-        self.claimed = True
-        self.journals = 0
-        self.packs = 0
-        self.dropped = 0
-        #: Paths of the packs that were written.
-        self.written: list[str] = []
-        self.damage: list[Damage] = []
-        #: Number of damaged files that were deleted. What verified in them is in the new pack.
-        self.repaired = 0
-
-
 class Compaction:
-    """One compaction of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond;
-    ``result`` has the outcome.
+    """One compaction of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond.
 
     ``everything``: compacts all journals without limits, and the packs that are not much larger. ``drop``: returns True
     for a record to leave out; by default none is. ``must``: paths of packs to rewrite whatever their size. ``only``:
@@ -87,7 +72,15 @@ class Compaction:
     ) -> None:
         self.folder = folder
         self.program = program
-        self.result = Compacted()
+        #: Whether no other process was compacting. Otherwise nothing is done.
+        self.claimed = True
+        #: Paths of the packs that were written.
+        self.written: list[str] = []
+        #: What could not be used of the sources.
+        self.damage: list[Damage] = []
+        #: Number of records that were left out, and of damaged files that were deleted. What verified in these is in
+        #: the new pack.
+        self.dropped = self.repaired = 0
         self._everything = everything
         self._drop = drop
         self._must = must
@@ -108,7 +101,7 @@ class Compaction:
         claim = Claim(self.folder)
         self.folder.check()
         if not claim.acquire():
-            self.result.claimed = False
+            self.claimed = False
             return
         try:
             close_ended_journals(self.folder, self.program)
@@ -119,7 +112,7 @@ class Compaction:
             if self._plan or self._uses.last_run:
                 yield from self._write()
             yield from self._remove_sources()
-            if self.folder.has_state and self.result.repaired:
+            if self.folder.has_state and self.repaired:
                 record_again(self.folder.root, self.program)
         finally:
             if self._writer is not None:
@@ -171,14 +164,8 @@ class Compaction:
                 return
             self._application = header.application or self._application
             yield from self._scan(source, header)
-            if header.kind == format.PACK:
-                self.result.packs += 1
-            else:
-                self.result.journals += 1
-        except FileNotFoundError:
-            return  # another process compacted it
-        except OSError as error:
-            self.result.damage.append(Damage.unreadable(path, error))
+        except OSError:
+            return  # another process compacted it, or it cannot be read now
 
     def _scan(self, source: Reader, header: format.FileHeader) -> Iterator[None]:
         for part in source.content(header, source.damage):
@@ -206,7 +193,7 @@ class Compaction:
                 yield
             planned.last_used = self._uses.last_use(planned.fingerprints, planned.last_used)
             if self._drop is not None and self._drop(planned):
-                self.result.dropped += 1
+                self.dropped += 1
                 del self._plan[key]
 
     # ---- writing ---------------------------------------------------------------------------------
@@ -220,7 +207,7 @@ class Compaction:
         if not writer.count:
             return
         yield from writer.finishing()
-        self.result.written.append(writer.path)
+        self.written.append(writer.path)
         self._writer = None
 
     def _write(self) -> Iterator[None]:
@@ -231,7 +218,7 @@ class Compaction:
                 yield from self._finish(writer)
                 writer = self._new_writer()
             read = [(planned, found) for planned in group if (found := self._read_again(planned))]
-            if len(read) < chunk.FEWEST_CELLS or not self._add_joined(writer, read):
+            if len(read) < contents.FEWEST_CELLS or not self._add_joined(writer, read):
                 for planned, found in read:
                     writer.add(*found, planned.last_used)
             if len(group) > 1 or writer.count % 16 == 0:
@@ -250,13 +237,13 @@ class Compaction:
                 if planned.magic != wanted:
                     continue
                 before, kind = kind, None  # that of a cell that can be joined
-                large = planned.size > chunk.LARGE_BYTES
+                large = planned.size > contents.LARGE_BYTES
                 if self._join is not None and wanted == format.CELL:
                     fingerprint, number = planned.cells[0]
                     if fingerprint and number not in in_chunks:  # in a chunk, too, it was not found there
                         kind = planned.flags, large
                 joins = kind is not None and kind == before
-                most = chunk.MAX_LARGE_BYTES if large else chunk.MAX_BYTES
+                most = contents.MAX_LARGE_BYTES if large else contents.CHUNK_BYTES
                 if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > most):
                     yield group
                     group, size = [], 0
@@ -314,19 +301,19 @@ class Compaction:
     def _remove_sources(self) -> Iterator[None]:
         for source in self._sources:
             yield  # deleting a large file takes the system milliseconds
-            self.result.damage += source.damage
+            self.damage += source.damage
             if not source.is_read or self._others_compact:
                 continue
             if size_of(source.path) != source.size:
                 continue  # somebody appended after all: the next compaction takes it
             is_damaged = source.size > 0 and not all(what.is_torn_end for what in source.damage)
-            self.result.repaired += remove(source.path) and is_damaged
+            self.repaired += remove(source.path) and is_damaged
 
 
 def problem(record: Record, data: memoryview) -> str:
     """Returns why nothing writes a pipeline with this data, whose hash is valid; empty text if it may be written."""
     if record.magic == format.BINARIES:
-        return binaries.problem(data)
+        return contents.binaries_problem(data)
     return "no chunk of cells" if record.is_pipeline and not record.cells else ""
 
 
@@ -334,3 +321,37 @@ def _is_published(path: str) -> bool:
     """Returns whether a pack is one that was pulled. Compacted, it would be pulled again."""
     name = file_kinds.FileName.parse(path)
     return name is not None and name.is_published
+
+
+# ---- who compacts a folder -----------------------------------------------------------------------------------
+
+NAME = "compacting"
+#: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A
+#: compaction of the largest store takes less.
+FOREIGN_SECONDS = 900.0
+
+
+class Claim:
+    """Tells other processes that this one is compacting a folder, by an empty file ``compacting.<maker>.tmp`` in it. A
+    process that finds another claim beside its own gives up, so at most one process compacts the folder; if two begin
+    at the same moment, neither does. A claim only saves double work. Anybody deletes that of a process that has
+    ended."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder.path
+        self._path = ""
+
+    def acquire(self) -> bool:
+        """Returns False if a process that may still be running has a claim. Raises OSError if the folder cannot be
+        written."""
+        remove_left_temporaries(self._folder, f"{NAME}.", FOREIGN_SECONDS)
+        fd, self._path = create_temporary(os.path.join(self._folder, NAME))
+        os.close(fd)
+        if [name for name in names_in(self._folder) if name.startswith(f"{NAME}.")] == [os.path.basename(self._path)]:
+            return True
+        self.release()
+        return False
+
+    def release(self) -> None:
+        """Lets others compact."""
+        remove(self._path)

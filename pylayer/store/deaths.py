@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .folder import Folder
 
 
+#: The types of blocks on the data of these calls.
+OF_DATA = {crash_marker.RECORDS: RECORD, crash_marker.APPLICATION: APPLICATION, crash_marker.MERGE: APPLICATION}
+
+
 def blocked_by(marks: Iterable[Mark], used: int = 0) -> dict[block_list.Key, int]:
     """Returns what to block because of a dead process's marks, with flags. ``used``: how often it had used stored data
     without harm."""
@@ -34,12 +38,9 @@ def blocked_by(marks: Iterable[Mark], used: int = 0) -> dict[block_list.Key, int
         found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
 
     for mark in marks:
-        if mark.call == crash_marker.RECORDS:
+        if mark.call in OF_DATA:
             for number in mark.ids:
-                block(RECORD, 0, number)
-        elif mark.call in (crash_marker.APPLICATION, crash_marker.MERGE):
-            for number in mark.ids:
-                block(APPLICATION, 0, number)
+                block(OF_DATA[mark.call], 0, number)
         elif mark.call in (crash_marker.PIPELINES, crash_marker.COMPILE):
             flags = KILLED if mark.call == crash_marker.COMPILE else killed
             for fingerprint in mark.ids:

@@ -34,7 +34,7 @@ EARLIER_STATE_FILE = b"STAT"
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, CHNK (chunk.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
+#: Magics of records. CELL, CHNK (contents.py) and BINR go to a driver. NOTE is settings text, of exports, runs and
 #: recordings. ATST has the digest of data that an application read, of a cache or a pipeline binary. USED has
 #: fingerprints of the pipelines that a run created, EVTS has timed events of a run, FRMS its frames,
 #: CNTD what the layer counted, VRDT has blocks.

@@ -7,22 +7,19 @@ listing takes no longer for a large store. `pylayer ls --verify` reads what the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from ..common.identity import Identity
 from ..common.paths import open_in_store
 from . import format
+from .contents import fingerprints_of
 from .folder import StoreFile, files_of, read_identity
 from .reader import Reader, Record
-from .recency import fingerprints_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-    Learn = Callable[[int, str], None]
+Learn = Callable[[int, str], None]
 
 
 class Holding:
@@ -54,11 +51,6 @@ class Partition:
         self.other_bytes = 0
         #: Names of files that cannot be used as they are, and why, as far as headers tell it.
         self.unusable: dict[str, str] = {}
-
-    @property
-    def programs(self) -> list[int]:
-        """Returns all programs that have something stored."""
-        return sorted(self.holdings)
 
 
 def tree_bytes(path: str) -> tuple[int, int]:

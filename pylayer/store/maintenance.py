@@ -11,7 +11,7 @@ import time
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import SCRATCH, names_in, prune_oldest, remove, remove_left_temporaries, remove_tree, size_of
+from ..common.files import SCRATCH, entries_in, prune_oldest, remove, remove_left_temporaries, remove_tree, size_of
 from . import bounds, cache_history, compaction, journal, runs, state
 from .folder import Folder, identity_names
 from .format import Damage
@@ -36,9 +36,7 @@ JOIN_BYTES = 64 << 10
 EXIT_BYTES = 16 << 20
 #: Files with these outcomes are not repaired: the system may give them later, and a later pylayer reads them.
 STAYS = ("unreadable", "foreign-version")
-#: Where an earlier pylayer kept damaged files, which nothing reads.
-EARLIER = "quarantine"
-#: What is remembered of a fleet is deleted if nothing of it changed for this long. Its indexes have expired by then.
+#: What is remembered of a fleet is deleted if nothing was pulled for this long. Its indexes have expired by then.
 FLEET_SECONDS = 180 * 24 * 3600
 
 
@@ -61,21 +59,21 @@ def join(folder: Folder, program: int, merge: compaction.Join) -> None:
         time.monotonic() + EXIT_SECONDS,
     )
     for _ in work.steps():
-        if time.monotonic() > end and not work.result.written:  # once the pack is written, its sources must be deleted
+        if time.monotonic() > end and not work.written:  # once the pack is written, its sources must be deleted
             return
 
 
 def tidy(
     folder: Folder,
     damaged: list[Damage],
-    done: Callable[[compaction.Compacted], None] = lambda result: None,
+    done: Callable[[compaction.Compaction], None] = lambda work: None,
     everything: bool = False,
     at_exit: bool = False,
     merge: compaction.Join | None = None,
     least: int = compaction.WORTH_BYTES,
 ) -> Generator[None, None, int]:
     """Repairs one folder, and compacts and combines its files as far as that is worthwhile, or ``everything``. Returns
-    how many damaged files are gone. ``done`` gets the result of each compaction. ``merge``: how a compaction joins
+    how many damaged files are gone. ``done`` gets each compaction. ``merge``: how a compaction joins
     cells. ``least``: as for ``worth_compacting``. Raises OSError; the store is then as it was."""
     wrong = {
         what.path
@@ -93,8 +91,8 @@ def tidy(
         if must or everything or worth_compacting(folder, program, at_exit, least):
             work = compaction.Compaction(folder, program, everything, must=must, most_bytes=most, join=merge)
             yield from work.steps()
-            done(work.result)
-            repaired += work.result.repaired
+            done(work)
+            repaired += work.repaired
     return repaired
 
 
@@ -146,26 +144,11 @@ def prune(root: str) -> None:
     runs.prune(root)
     for kind, most in file_kinds.MADE_AGAIN.items():
         prune_oldest(os.path.join(root, kind.place), kind, most)
-    _prune_fleets(root)
+    for entry, status in entries_in(os.path.join(root, file_kinds.INDEX.place)):
+        if time.time() - status.st_mtime > FLEET_SECONDS:  # whoever pulls changes its date
+            remove_tree(entry.path)
     remove_left_temporaries(root, SCRATCH)  # whose directory may hold files of others
     for directory in file_kinds.BESIDE:
         remove_left_temporaries(os.path.join(root, directory))
-    earlier = os.path.join(root, EARLIER)
-    if not os.path.islink(earlier):
-        remove_tree(earlier)
     for name in identity_names(root):
         remove_left_temporaries(os.path.join(root, "store", name))
-
-
-def _prune_fleets(root: str) -> None:
-    """Deletes what is remembered of fleets that were not used for long."""
-    directory = os.path.join(root, file_kinds.INDEX.place)
-    for name in names_in(directory):
-        path = os.path.join(directory, name)
-        try:
-            found = [os.path.join(below, name) for below, _, names in os.walk(path) for name in names]
-            newest = max(os.lstat(one).st_mtime for one in (path, *found))
-        except OSError:
-            continue  # in use just now
-        if time.time() - newest > FLEET_SECONDS:
-            remove_tree(path)

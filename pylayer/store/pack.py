@@ -76,7 +76,7 @@ class PackWriter:
         self.add_parts(format.record_parts(record.magic, data, *head), record.fingerprints or (0,))
 
     def add_chunk(self, cells: list[Record], data: bytes, last_used: int) -> None:
-        """Adds cells as one record. ``data``: as ``chunk.data_of`` returns it."""
+        """Adds cells as one record. ``data``: as ``contents.chunk_data`` returns it."""
         head = (None, cells[0].kind, cells[0].flags, sum(cell.create_ns for cell in cells), 0, last_used)
         self.add_parts(format.record_parts(format.CHUNK, data, *head), tuple(cell.fingerprint for cell in cells))
 

@@ -1,4 +1,4 @@
-"""Files that carry pipelines of one driver, or what programs asked for, from one store to another.
+"""Pipelines and recordings that leave a store, or come to it from another one.
 
 An export is a file of the kind XPRT. Its first record is a NOTE with the fields of the identity, from which the reader
 computes the identity anew. Recordings have no such fields. Then, for each program, follow a NOTE with its number and
@@ -7,27 +7,34 @@ name, and its records.
 Only the command line uses this. An export may come from anybody, so an import trusts only what it can verify. The data
 of every cell must begin with the device and driver that the file is for. Binaries have no such header: they belong to
 drivers with the global key whose hash is in them.
+
+A pack that a fleet publishes is a pack of the store for one program, without USED records. Its pipelines have the flag
+PULLED and were last used at NEVER_USED, so that a machine sees later which of them its own runs used. A machine
+verifies the file and renames it into its store: no record is written again. The publisher has what is published in a
+store made for the occasion, and imports the exports there: whatever packs are then in it are published.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from ..common import file_kinds, flat, outcomes
-from ..common.files import names_in, remove
+from ..common.file_kinds import FileName
+from ..common.files import names_in, remove, sync_file
 from ..common.identity import Identity
 from . import checking, deaths, format, pack
-from .folder import Folder, came_unrecorded
+from .compaction import Compaction
+from .contents import merged_of
+from .folder import Folder as Folder
+from .folder import came_unrecorded
+from .format import CELL, CHUNK
+from .format import NEVER_USED as NEVER_USED
+from .format import PULLED as PULLED
 from .format import Refused as Refused
-from .reader import Reader, parts_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from .reader import Part, Record
+from .reader import Part, Reader, Record, parts_of
 
 #: The longest name of a program. The header of a file has the first 64 bytes of it.
 MAX_NAME = 4096
@@ -137,17 +144,14 @@ class Export:
 
 
 class _Section:
-    """What is imported for one program."""
+    """What is imported for one program. ``present``: digest and fingerprint of the records that the store has."""
 
     def __init__(self, writer: pack.PackWriter, present: set[tuple[bytes, int]]) -> None:
-        #: None once the pack is in the store.
-        self.writer: pack.PackWriter | None = writer
+        self.writer = writer
         #: Fingerprints of the pipelines that the store lacked.
         self.fingerprints: set[int] = set()
-        #: Digest and fingerprint of the records that the store has.
         self.present = present
         self.taken: set[tuple[bytes, int]] = set()
-        self.gained = False
 
 
 class Import:
@@ -175,28 +179,24 @@ class Import:
         self.device = ""
         self.identity = self._read_identity()
 
-    def _refuse(self, reason: str, offset: int | None = None) -> Refused:
-        place = "" if offset is None else f" at byte {offset}"
-        return Refused(f"{reason}{place}")
-
     def _read_identity(self) -> Identity:
         """Returns the identity that the file is for, computed from its fields. Raises Refused and OSError."""
         reader = Reader(self.path, foreign=True)
         header, outcome = reader.header()
         if header is None:
-            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}")
+            raise Refused(f"{outcome}: {outcomes.STORE[outcome]}")
         if header.kind != format.EXPORT:
-            raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
+            raise Refused(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
-            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
+            raise Refused(f"{outcome}: {outcomes.STORE[outcome]} at byte {min(header.size, reader.size)}")
         head = reader.header_at(format.FILE_HEADER.size)
         found = reader.record_at(format.FILE_HEADER.size) if head and head[3] <= checking.MAX_NOTE_BYTES else None
         if found is None or found[0].magic != format.NOTE:
-            raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
+            raise Refused(f"the identity's fields are missing, or do not verify at byte {format.FILE_HEADER.size}")
         identity = self._identity_of(found[1])
         if identity.digest != header.identity_digest:
-            raise self._refuse("the identity's fields do not match the file's header")
+            raise Refused("the identity's fields do not match the file's header")
         return identity
 
     def _identity_of(self, data: bytes) -> Identity:
@@ -204,12 +204,12 @@ class Import:
             values = flat.loads(data.decode())
             fields: dict[str, Any] = values.get("identity", {})
         except ValueError as error:
-            raise self._refuse("the identity's fields cannot be read") from error
+            raise Refused("the identity's fields cannot be read") from error
         if fields and not checking.describes_device(fields):
-            raise self._refuse("the identity's fields do not describe a device")
+            raise Refused("the identity's fields do not describe a device")
         version = values.get("fingerprints", 1)
         if version != format.FINGERPRINTS:
-            raise self._refuse(
+            raise Refused(
                 f"its fingerprints have version {str(version)[:20]}, and this pylayer's have {format.FINGERPRINTS}: "
                 "programs would not find its pipelines; both need the same release"
             )
@@ -225,15 +225,14 @@ class Import:
             self._files = folder.files_by_program()
             yield from self._read(folder)
             for program, section in self._sections.items():
-                if section.writer is not None and section.gained:
+                if section.writer.count:
                     self.result.paths.append(section.writer.finish(self._sync))
-                    section.writer, fresh = None, False
+                    fresh = False
                     if section.fingerprints and not self._flags & format.REBUILT:
                         came_unrecorded(root, program, section.fingerprints)
         finally:
             for section in self._sections.values():
-                if section.writer is not None:
-                    section.writer.abandon()
+                section.writer.abandon()  # unless it has its name
             if fresh and names_in(folder.path) == ["identity"]:  # otherwise a program has begun to store there
                 remove(os.path.join(folder.path, "identity"))
                 try:
@@ -255,11 +254,11 @@ class Import:
                 elif record.magic == format.NOTE and (named := self._program_of(data, place)) is not None:
                     section = self._begin(folder, named)
                 elif section is None:
-                    raise self._refuse("a record that belongs to no program", place)
+                    raise Refused(f"a record that belongs to no program at byte {place}")
                 else:
                     reason = checking.foreign_problem(record, data, self.identity)
                     if reason:
-                        raise self._refuse(reason, place)
+                        raise Refused(f"{reason} at byte {place}")
                     is_note = record.magic == format.NOTE  # how the program's file is called
                     if record.magic in folder.content and not (is_note and self._recipient):
                         self._take(section, record, data, place)
@@ -273,11 +272,11 @@ class Import:
                 return None
             program, name = int(note["program"], 16), note["name"]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._refuse("a note with unknown content", place) from error
+            raise Refused(f"a note with unknown content at byte {place}") from error
         if set(note) != {"program", "name"} or not 0 <= program < 1 << 64 or program in self.result.programs:
-            raise self._refuse("an impossible program, or one that appears twice", place)
+            raise Refused(f"an impossible program, or one that appears twice at byte {place}")
         if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME:
-            raise self._refuse("a program without a name, or with one that cannot be printed", place)
+            raise Refused(f"a program without a name, or with one that cannot be printed at byte {place}")
         self.result.programs[program] = name
         return program, name
 
@@ -294,18 +293,16 @@ class Import:
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         if record.name in section.taken:
             if self._recipient is None:
-                raise self._refuse("the same record twice", place)
+                raise Refused(f"the same record twice at byte {place}")
             return  # two programs had it
         section.taken.add(record.name)
         if record.name in section.present:
             self.result.known += _pipelines_in(record)
             return
-        section.gained = True
         section.fingerprints.update(fingerprint for fingerprint, _ in record.cells if fingerprint)
         self.result.pipelines += _pipelines_in(record)
-        if section.writer is not None:
-            record.flags |= self._flags
-            section.writer.add(record, data, self._last_used)
+        record.flags |= self._flags
+        section.writer.add(record, data, self._last_used)
 
 
 def _pipelines_in(record: Record) -> int:
@@ -317,3 +314,120 @@ def _present(folder: Folder, files: list[str]) -> set[tuple[bytes, int]]:
     """Returns digest and fingerprint of a program's records in the store, in these files."""
     parts = (part for file in files for part in parts_of(file, folder.identity.digest, []))
     return {record.name for part in parts for record in part.records if record.magic in folder.content}
+
+
+# ---- packs of a fleet: admitting -------------------------------------------------------------------
+
+
+def admit(root: str, identity: Identity, program: int, path: str, sha256: str) -> int:
+    """Verifies a published pack and moves it into the store, under a name with the beginning of its SHA-256, which is
+    on the disk after ``sync_packs``. The file is on the same file system, in a directory that only this user can write
+    to. Returns the number of pipelines. Raises Refused and OSError; the store is then as it was."""
+    pipelines, fingerprints = _verify(path, identity, program)
+    folder = Folder(root, identity)
+    try:
+        folder.check()
+    except FileNotFoundError:
+        folder.prepare()
+    sync_file(path)
+    os.rename(path, os.path.join(folder.path, str(FileName(program, _unique(sha256), file_kinds.PACK))))
+    came_unrecorded(root, program, fingerprints)
+    return pipelines
+
+
+def sync_packs(root: str, identity: str) -> None:
+    """Waits until the names of admitted packs are on the disk. Raises OSError."""
+    path = os.path.join(root, "store", identity)
+    if os.path.isdir(path):
+        sync_file(path)
+
+
+def _unique(sha256: str) -> str:
+    """Returns the part of a pulled pack's name that says which it is."""
+    return sha256[: file_kinds.PULLED_DIGITS]
+
+
+def held(root: str, identity: Identity, listed: set[str]) -> set[str]:
+    """Returns which of the ``listed`` packs, given by SHA-256, the store has. A pulled pack that is not listed any
+    more, because it was merged into another, becomes one like those of this machine, for compactions. Raises
+    OSError."""
+    folder, found, names = Folder(root, identity), set(), {_unique(sha256): sha256 for sha256 in listed}
+    for path in folder.files(None, (file_kinds.PACK,)):
+        name = FileName.parse(path)
+        if name is not None and name.is_published:
+            if name.unique in names:
+                found.add(names[name.unique])
+            else:
+                os.rename(path, folder.new_path(name.program, file_kinds.PACK))
+    return found
+
+
+def _verify(path: str, identity: Identity, program: int) -> tuple[int, set[int]]:
+    """Returns the number of pipelines, and the fingerprints of those that have one. Raises Refused unless every record
+    is one that a publisher writes for this identity and program."""
+    checked = checking.Checked()
+    pipelines = 0
+    fingerprints: set[int] = set()
+    for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
+        for record in part.records:
+            if checked.damage:
+                break
+            reason = checking.foreign_problem(record, part.data_of(record), identity)
+            if record.magic == format.USED or (record.is_pipeline and not record.is_pulled):
+                reason = reason or "a record that was not published"
+            if reason:
+                raise Refused(f"{reason} at byte {part.place(record)}")
+            pipelines += len(record.cells)
+            fingerprints.update(fingerprint for fingerprint, _ in record.cells if fingerprint)
+    checked.require_sound()
+    return pipelines, fingerprints
+
+
+# ---- packs of a fleet: publishing ------------------------------------------------------------------
+
+
+def merge(root: str, identity: Identity, most: int, merged: int) -> None:
+    """Merges the smallest packs, so many, of each program that has more than ``most``. Raises OSError."""
+    folder = Folder(root, identity)
+    for program, paths in folder.files_by_program((file_kinds.PACK,)).items():
+        if len(paths) > most:
+            smallest = frozenset(sorted(paths, key=os.path.getsize)[:merged])
+            for _ in Compaction(folder, program, must=smallest).steps():
+                pass
+
+
+# ---- for drivers' own caches --------------------------------------------------------------------------
+
+
+class Piece:
+    """The data of one VkPipelineCache in the store, by its place, and the fingerprints of its pipelines."""
+
+    def __init__(self, reader: Reader, place: int, record: Record) -> None:
+        self.size = record.size
+        self.fingerprints = record.fingerprints
+        self._reader, self._place = reader, place
+
+    def read(self) -> bytes:
+        """Returns the data, verified again; nothing if it is not there any more. Raises OSError."""
+        found = self._reader.record_at(self._place)
+        if found is None:
+            return b""
+        return bytes(merged_of(memoryview(found[1]))) if found[0].magic == CHUNK else found[1]
+
+
+def pieces(root: str, identity: Identity, program: int, others: set[int]) -> Iterator[Piece]:
+    """Yields what verifies and is not blocked. Adds the fingerprints of pipelines that are stored as binaries to
+    ``others``."""
+    folder = Folder(root, identity)
+    blocked = deaths.of_everyone(folder)
+    for path in folder.files(program):
+        try:
+            reader = Reader(path)
+            for part in reader.verified(identity.digest, []):
+                for record in part.records:
+                    if record.magic not in (CELL, CHUNK):
+                        others.update(record.fingerprints)
+                    elif not blocked.takes_record(record):
+                        yield Piece(reader, part.place(record), record)
+        except OSError:
+            continue  # compacted meanwhile, or unreadable, which `pylayer ls --verify` tells

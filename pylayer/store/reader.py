@@ -108,15 +108,20 @@ class Reader:
         self.damage: list[Damage] = []
         self.is_read = False
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
-        self._salt: int | None = None
         fd = open_foreign(path) if foreign else open_in_store(path)
         try:
             self._status = os.fstat(fd)
+            self.size = self._status.st_size
+            if self.size > format.MAX_FILE_BYTES:
+                raise OSError(f"{path} has {self.size} bytes, more than a file of the store can have")
+            head = bytearray(format.FILE_HEADER.size)
+            #: The bytes at the place of the header.
+            self.head = bytes(head[: self._fill(fd, head, 0)])
         finally:
             os.close(fd)
-        self.size = self._status.st_size
-        if self.size > format.MAX_FILE_BYTES:
-            raise OSError(f"{path} has {self.size} bytes, more than a file of the store can have")
+        header, _ = self.header()
+        #: The number that the file's records are sealed with; 0 if the header does not verify.
+        self.salt = header.salt if header is not None else 0
 
     def _read(self, buffer: bytearray, offset: int) -> int:
         """Fills ``buffer`` and returns how many bytes were read. Raises OSError, and FileNotFoundError if another file
@@ -138,17 +143,7 @@ class Reader:
 
     def header(self, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:
         """Returns the file's header and ``ok``, or None and the outcome."""
-        header, outcome = format.read_file_header(self.first_bytes(), identity_digest)
-        self._salt = header.salt if header is not None else 0
-        return header, outcome
-
-    @property
-    def salt(self) -> int:
-        """The number that the file's records are sealed with; 0 if the header does not verify."""
-        if self._salt is None:
-            header, _ = self.header()
-            self._salt = header.salt if header is not None else 0
-        return self._salt
+        return format.read_file_header(self.head, identity_digest)
 
     def verified(
         self, identity_digest: bytes, damage: list[Damage], start: int = format.FILE_HEADER.size
@@ -173,10 +168,6 @@ class Reader:
         torn = bool(damage) and damage[-1].outcome == "truncated"
         if header.size > self.size and not torn:
             damage.append(Damage(self.path, "truncated", self.size, 0, f"{header.size - self.size} bytes are missing"))
-
-    def first_bytes(self) -> bytes:
-        """Returns the bytes at the place of the header."""
-        return self.bytes_at(0, format.FILE_HEADER.size)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         """Returns at most ``size`` bytes of the file."""

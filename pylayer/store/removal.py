@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from ..common import file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import FULL, entries_in, names_in, remove
+from ..common.files import FULL, entries_in, names_in, remove, size_of
 from ..common.identity import Identity
 from . import crash_marker, journal, runs
-from .claim import NAME, Claim
+from .compaction import NAME, Claim
 from .folder import Folder, unrecorded_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .holdings import Partition
+from .holdings import Partition
 
 
 class Removal:
-    """What to remove of one folder: files of ``programs``, given by number with their names, or with None all of it."""
+    """Files to remove."""
 
-    def __init__(self, folder: Folder, programs: dict[int, str] | None) -> None:
-        self.folder = folder
-        self.whole = programs is None
-        self.programs = programs or {}
-        #: Sizes of the files to remove, by path.
-        self.paths: dict[str, int] = {}
+    def __init__(self, paths: Iterable[str]) -> None:
+        #: Their sizes, by path.
+        self.paths = {path: size_of(path) for path in paths}
         #: Files that a running process may write to. They are kept.
         self.in_use: list[str] = []
         #: Why not all of it was removed; empty text if it was.
         self.failure = ""
+
+    def remove(self) -> None:
+        """Removes them. What stays is in ``failure``."""
+        for path in self.paths:
+            remove(path)
+        self._note_left()
+
+    def _note_left(self) -> None:
+        if left := list(filter(os.path.lexists, self.paths)):
+            self.failure = f"files that could not be deleted ({len(left)}), such as {left[0]}"
+
+
+class FolderRemoval(Removal):
+    """What to remove of one folder: files of ``programs``, given by number with their names, or with None all of it."""
+
+    def __init__(self, folder: Folder, programs: dict[int, str] | None) -> None:
+        super().__init__(())
+        self.folder = folder
+        self._programs = programs
         self._find()
 
     def _find(self) -> None:
@@ -42,12 +56,12 @@ class Removal:
             self.paths.pop(os.path.join(self.folder.path, "identity"), None)
 
     def _takes(self, path: str) -> bool:
-        if self.whole:
+        if self._programs is None:
             return not os.path.basename(path).startswith(NAME)
         name = FileName.parse(path)
         if name is not None:
-            return name.program in self.programs and name.kind.removed
-        return path in [unrecorded_path(self.folder.root, program) for program in self.programs]
+            return name.program in self._programs and name.kind.removed
+        return path in [unrecorded_path(self.folder.root, program) for program in self._programs]
 
     def _is_written(self, path: str) -> bool:
         try:
@@ -66,9 +80,9 @@ class Removal:
             self.folder.check()
             self._remove_files()
         except OSError as error:
-            self.failure = str(error.strerror or error)
+            self.failure = f"{self.folder.path}: {error.strerror or error}"
             return
-        if self.whole:
+        if self._programs is None:
             try:
                 os.rmdir(self.folder.path)
             except OSError:
@@ -80,7 +94,7 @@ class Removal:
         claim = Claim(self.folder)
         try:
             if not claim.acquire():
-                self.failure = "another process is compacting it; try again when it is done"
+                self.failure = f"{self.folder.path}: another process is compacting it; try again when it is done"
                 return
         except OSError as error:
             if error.errno not in FULL:  # on a full disk a claim has no room, and deleting is what helps
@@ -93,9 +107,7 @@ class Removal:
                 remove(path)
         finally:
             claim.release()
-        left = [path for path in self.paths if os.path.lexists(path)]
-        if left:
-            self.failure = f"{len(left)} file{'s' * (len(left) > 1)} could not be deleted, such as {left[0]}"
+        self._note_left()
 
 
 def folder_of(root: str, partition: Partition) -> Folder:

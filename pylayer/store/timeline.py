@@ -13,13 +13,14 @@ import struct
 from ..common import file_kinds, flat
 from ..common.files import append, read_small, replace_file
 from ..common.paths import make_private_below
-from ..values import Value
-from . import format, frames
+from ..values import Present, Value
+from . import format
 from .reader import Record, Scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from ..common.identity import Identity
@@ -129,7 +130,7 @@ class RunFile:
         self._application = application
         self._limit = limit
         self._waiting: list[Event] = []
-        self._presents: list[frames.Present] = []
+        self._presents: list[Present] = []
         self._frame_bytes = 0
         self._texts: dict[str, int] = {}
         #: Names of the threads that events refer to, and the threads whose names are in the file.
@@ -159,7 +160,7 @@ class RunFile:
         if thread and thread not in self._threads and len(self._threads) < MAX_TEXTS:
             self._threads[thread] = _thread_name(thread)
 
-    def present(self, presents: list[frames.Present]) -> None:
+    def present(self, presents: list[Present]) -> None:
         """Keeps frames until the next ``flush``, until they fill half of the file."""
         if self._closed or self._frame_bytes > self._limit // 2:
             self.frames_left_out += len(presents)
@@ -185,18 +186,15 @@ class RunFile:
         """Appends the events and frames that wait. Those that cannot be written are dropped. Raises OSError."""
         waiting, self._waiting = self._waiting, []
         presents, self._presents = self._presents, []
-        size = max(self._size, format.FILE_HEADER.size)
-        shown = frames.pack(presents)
-        room = self._limit - size - format.record_size(len(shown)) if shown else -1
-        if room >= 0:
-            size += format.record_size(len(shown))
-        else:
+        room = self._limit - max(self._size, format.FILE_HEADER.size)
+        shown = pack_frames(presents)
+        if format.record_size(len(shown)) > room:
             self.frames_left_out += len(presents)
-            shown = b""
-        room = (self._limit - size - format.record_size(0)) // EVENT.size
-        if len(waiting) > room:
-            self.dropped += len(waiting) - max(room, 0)
-            waiting = waiting[: max(room, 0)]
+            presents, shown = [], b""
+        room -= format.record_size(len(shown)) if shown else 0
+        fits = max((room - format.record_size(0)) // EVENT.size, 0)
+        self.dropped += len(waiting[fits:])
+        waiting = waiting[:fits]
         if not waiting and not shown:
             return
         names: dict[str, dict[int, str]] = {"texts": {}, "threads": {}}
@@ -216,7 +214,7 @@ class RunFile:
         finally:
             if not written:
                 self.dropped += len(waiting)
-                self.frames_left_out += len(presents) if shown else 0
+                self.frames_left_out += len(presents)
                 self._texts, self._threads_written = {}, set()
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
@@ -395,7 +393,7 @@ class Timeline:
         """Appends the presents in a record. Of a swapchain's, those that are not later than the last are impossible."""
         from array import array
 
-        for time_ns, number, thread, swapchain in frames.unpack(data):
+        for time_ns, number, thread, swapchain in unpack_frames(data):
             if swapchain not in self.presents:
                 if len(self.presents) >= MAX_SWAPCHAINS:
                     continue
@@ -436,3 +434,91 @@ def read(root: str, name: str) -> Timeline | None:
     except OSError:
         return None
     return line if line.events or line.presents or line.outcome != "ok" else None
+
+
+# ---- frames ------------------------------------------------------------------------------------------
+#
+# A frame of a swapchain lasts from one vkQueuePresentKHR to the next, and has the number of the present that ends it.
+# The layer counts late frames by the same rule (shim/layer/frames/frames.h).
+
+#: A frame at 60 Hz. What lasts no longer is not late.
+FRAME_NS = 16_700_000
+#: A frame that lasts longer is a pause (a hidden window, a loading screen), unless pipelines took half of it.
+PAUSE_NS = 2_000_000_000
+#: How many frames before a frame say what is usual.
+HISTORY = 60
+#: A present that comes so soon after another one shows a generated frame.
+AT_ONCE_NS = 4_000_000
+
+#: What begins a group of presents in a FRMS record: when the first one was, its number, thread and swapchain, and how
+#: many follow. For each of those there are the microseconds since the one before.
+GROUP = struct.Struct("<QIIII")
+_MOST_BETWEEN = 0xFFFFFFFF
+
+
+class Usual:
+    """How long the last frames of a swapchain took."""
+
+    __slots__ = ("_at", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._at = 0
+
+    def usual_ns(self) -> int:
+        """Returns the median of the last frames; 0 if there were none. If half of them are generated ones, which follow
+        another at once, one in eight or more is not, and tells."""
+        times = sorted(self._times)
+        median = times[len(times) // 2] if times else 0
+        return times[len(times) * 7 // 8] if times and median < AT_ONCE_NS else median
+
+    def is_late(self, took_ns: int, budget_ns: int = FRAME_NS) -> bool:
+        """Returns whether the next frame is late if it takes this long. It is not added."""
+        return took_ns > budget_ns and 2 * took_ns > 3 * self.usual_ns()
+
+    def add(self, took_ns: int) -> None:
+        """Adds a frame."""
+        if len(self._times) < HISTORY:
+            self._times.append(took_ns)
+        else:
+            self._times[self._at % HISTORY] = took_ns
+        self._at += 1
+
+
+def pack_frames(presents: Iterable[Present]) -> bytes:
+    """Returns a FRMS record of presents, which are in order for each swapchain."""
+    groups: list[tuple[Present, list[int]]] = []
+    last: dict[int, tuple[Present, list[int]]] = {}
+    for present in presents:
+        before, between = last.get(present.swapchain, (None, []))
+        took = present.time_ns // 1000 - before.time_ns // 1000 if before is not None else -1
+        adjacent = before is not None and present.number == before.number + 1 and present.thread == before.thread
+        if adjacent and 0 <= took <= _MOST_BETWEEN:
+            between.append(took)
+        else:
+            between = []
+            groups.append((present, between))
+        last[present.swapchain] = (present, between)
+    return b"".join(
+        [
+            GROUP.pack(first.time_ns, first.number, first.thread, first.swapchain, len(between))
+            + struct.pack(f"<{len(between)}I", *between)
+            for first, between in groups
+        ]
+    )
+
+
+def unpack_frames(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yields time, number, thread and swapchain of each present in a FRMS record. A record that says more than it holds
+    ends where it holds no more."""
+    at = 0
+    while at + GROUP.size <= len(data):
+        time_ns, number, thread, swapchain, count = GROUP.unpack_from(data, at)
+        at += GROUP.size
+        yield time_ns, number, thread, swapchain
+        count = min(count, (len(data) - at) // 4)
+        for took in struct.unpack_from(f"<{count}I", data, at):
+            number += 1
+            time_ns = (time_ns // 1000 + took) * 1000
+            yield time_ns, number, thread, swapchain
+        at += 4 * count

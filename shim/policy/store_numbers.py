@@ -11,7 +11,7 @@ SHARED = (
     ("common/files", "STORE", "AHEAD_SECONDS"),
     ("store/format", "STORE", "VERSION ALIGNMENT MAX_JOURNAL_BYTES MAX_RECORD_BYTES CHANGED_DRIVER CHUNK_CELLS"),
     ("store/maintenance", "STORE", "JOIN_BYTES EXIT_BYTES"),
-    ("store/recency", "STORE", "RECENT_SECONDS"),
+    ("store/contents", "STORE", "RECENT_SECONDS"),
     ("store/crash_marker", "LIVE", "BYTES RUN_OFFSET"),
     ("store/runs", "RUNS", "MAX_RUNS"),
     ("store/cache_history", "HISTORY", "PASSED"),

@@ -94,4 +94,4 @@ def compaction(folder: Folder) -> None:
         work = Compaction(folder, program, everything=True)
         for _ in work.steps():
             pass
-        assert work.result.claimed and not work.result.damage
+        assert work.claimed and not work.damage

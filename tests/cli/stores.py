@@ -14,18 +14,18 @@ import xxhash
 from unit import things
 from unit.things import facts, program_id, record
 
-from pylayer.cli.children import probe
+from pylayer.cli.devices import probe
 from pylayer.common import file_kinds, owner
-from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity
+from pylayer.common.outcomes import HEADER, HEADER_VERSION_ONE
 from pylayer.store import format
 from pylayer.store.block_list import DAY, DECIDED, RECORD, Block
 from pylayer.store.cache_history import Known
 from pylayer.store.compaction import Compaction
+from pylayer.store.contents import used_parts
 from pylayer.store.folder import Folder
 from pylayer.store.format import number_of
-from pylayer.store.recency import used_parts
 from pylayer.values import DeviceFacts
 
 GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")
@@ -108,7 +108,7 @@ class Store:
         for program in self.folder.programs():
             compaction = Compaction(self.folder, program, everything=True, drop=lambda planned: False)
             list(compaction.steps())
-            assert compaction.result.written and not compaction.result.damage
+            assert compaction.written and not compaction.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""

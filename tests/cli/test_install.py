@@ -170,7 +170,7 @@ def system(user: User, tmp_path: Path) -> Iterator[User]:
     public = Path("/var/tmp") / f"pylayer-test-{os.getpid()}"
     public.mkdir()
     public.chmod(0o755)
-    code = f"from pathlib import Path; from pylayer.cli import installed; installed.SYSTEM_PREFIX = Path('{public}')"
+    code = f"from pathlib import Path; from pylayer.cli import manifests; manifests.SYSTEM_PREFIX = Path('{public}')"
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(code)
     user.environment |= {"PYTHONPATH": str(tmp_path / "site"), "XDG_DATA_DIRS": f"{public}/share:/usr/share"}

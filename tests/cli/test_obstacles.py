@@ -13,8 +13,8 @@ import pytest
 from cli.user import DEMO, User
 
 from pylayer import LAYER_NAME
-from pylayer.cli import environment, layer_files, status
-from pylayer.cli.children import probe
+from pylayer.cli import environment, manifests, status
+from pylayer.cli.devices import probe
 from pylayer.store.runs import read_all
 
 #: Directories of loaders, the first of them the system's. Browsers bring one that needs no newer C library.
@@ -76,7 +76,7 @@ COMBINATIONS = [
     (IMPLICIT, ON | {IMPLICIT_PATH: "{none}"}, IMPLICIT_PATH),
     (IMPLICIT, ON | {IMPLICIT_PATH: ""}, IMPLICIT_PATH),
     (NONE, ON | {IMPLICIT_PATH: "{none}:{implicit}"}, "no implicit manifest"),
-    (NONE, ON | {IMPLICIT_PATH: "{implicit}/" + layer_files.MANIFEST_NAME}, "no implicit manifest"),
+    (NONE, ON | {IMPLICIT_PATH: "{implicit}/" + manifests.MANIFEST_NAME}, "no implicit manifest"),
     (NONE, ON | {ADD_IMPLICIT_PATH: "{implicit}"}, "no implicit manifest"),
     (NONE, ON | {ADD_IMPLICIT_PATH: "{implicit}", IMPLICIT_PATH: "{none}"}, "no implicit manifest"),
     (BOTH, NAMED | {IMPLICIT_PATH: "{none}"}, ""),
@@ -84,7 +84,7 @@ COMBINATIONS = [
     (EXPLICIT, NAMED | {PATH: "{none}"}, PATH),
     (EXPLICIT, NAMED | {PATH: ""}, PATH),
     (NONE, NAMED | {PATH: "{explicit}"}, ""),
-    (NONE, NAMED | {PATH: "{explicit}/" + layer_files.MANIFEST_NAME}, ""),
+    (NONE, NAMED | {PATH: "{explicit}/" + manifests.MANIFEST_NAME}, ""),
     (NONE, NAMED | {ADD_PATH: "{explicit}"}, ""),
     (NONE, NAMED | {ADD_PATH: "{explicit}", PATH: "{none}"}, PATH),
     (IMPLICIT, ON | {PATH: "{none}"}, ""),
@@ -95,7 +95,7 @@ COMBINATIONS = [
 
 def write_manifest(directory: Path, kind: str) -> None:
     directory.mkdir(parents=True)
-    (directory / layer_files.MANIFEST_NAME).write_text(layer_files.manifest_text(kind))
+    (directory / manifests.MANIFEST_NAME).write_text(manifests.manifest_text(kind))
 
 
 @pytest.fixture

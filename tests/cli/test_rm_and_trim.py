@@ -27,7 +27,7 @@ from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import format, state
 from pylayer.store import store as face
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 
 
 def names(found: dict[str, object]) -> list[str]:
@@ -166,7 +166,7 @@ def test_journals_compacted_while_asking(user: User) -> None:
     store.journal(TOOL, cell(1))
     work = Removing(face.Store(str(user.store)), Names(str(user.store)))
     work.add_pipelines(Selection("tool"))
-    (removal,) = work.folders
+    ((_, _, removal),) = work.parts
     store.pack()
     removal.remove()
     assert removal.failure == "" and store.loaded(TOOL) == []

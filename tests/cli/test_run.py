@@ -15,9 +15,9 @@ from cli.user import DEMO, User
 from world import PACKAGE
 
 from pylayer import LAYER_NAME
-from pylayer.cli import summary
-from pylayer.cli.layer_files import LIBRARY_NAME
-from pylayer.cli.layer_files import MANIFEST_NAME as MANIFEST
+from pylayer.cli import status
+from pylayer.cli.manifests import LIBRARY_NAME
+from pylayer.cli.manifests import MANIFEST_NAME as MANIFEST
 from pylayer.store.runs import read_all
 
 
@@ -235,10 +235,10 @@ def test_untrusted_policy(user: User) -> None:
     directory = user.directory / "shared"
     directory.mkdir()
     (directory / "policy.yaml").write_text("share: all\n")
-    for mode, status in ((0o1777, 0), (0o777, 2)):
+    for mode, wanted in ((0o1777, 0), (0o777, 2)):
         directory.chmod(mode)
         done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
-        assert done.returncode == status and ("chmod go-w" in done.stderr) == (status == 2)
+        assert done.returncode == wanted and ("chmod go-w" in done.stderr) == (wanted == 2)
 
 
 # ---- --summary -------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_summary_says_why(user: User, words: str, environment: dict[str, str], s
 def test_32_bit_program(tmp_path: Path) -> None:
     """A 32-bit program is named as such."""
     (tmp_path / "game").write_bytes(b"\x7fELF\x01\x01\x01")
-    assert summary.of_file(str(tmp_path / "game")).startswith("game is a 32-bit program")
+    assert status.of_file(str(tmp_path / "game")).startswith("game is a 32-bit program")
 
 
 def test_same_process(user: User) -> None:

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from pylayer.cli.key import read_key
 from pylayer.cli.output import Failure
+from pylayer.cli.transfer import read_key
 from pylayer.fleet import signatures
 
 KEY = "pylayer-ed25519:"
@@ -259,8 +259,8 @@ def test_malformed_key_in_the_policy_file(elsewhere: User, key: str) -> None:
 def test_changed_while_it_is_imported(signed: Path, public: str) -> None:
     """What was verified is what is imported: a file that is overwritten in between changes nothing."""
     before = signed.read_bytes()
-    with signatures.verified(str(signed), {public: "key"}, "it must be") as (path, signature):
+    with signatures.verified(str(signed), {public: "key"}, "it must be") as (path, key):
         signed.write_bytes(bytes(len(before)))
-        assert Path(path).read_bytes() == before[:-128] and signature is not None
+        assert Path(path).read_bytes() == before[:-128] and key == public
         assert Path(path).parent.stat().st_mode & 0o777 == 0o700
     assert not Path(path).exists()

@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from recorded_runs import MONOTONIC, MS, cache, hits, pipeline
 from unit.things import flip
 
-from pylayer.cli import metrics
+from pylayer.cli import stats
 from pylayer.common import owner
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 IDENTITY = "0123456789abcdef0123456789abcdef"
@@ -280,13 +280,13 @@ def test_hostile_names(user: User, name: str) -> None:
     write_run(user, program=name, executable="other", started=float("nan"), counters={"pipelines": 1})
     text = user.pylayer("stats", "--prometheus").stdout
     found = parsed(text)
-    assert set(found) <= {metric for metric, _, _ in metrics.METRICS}
+    assert set(found) <= {metric for metric, _, _ in stats.METRICS}
     assert found["pylayer_pipelines_total"] == {(): 2} and "\x1b" not in text
 
 
 def test_names() -> None:
     """Names follow Prometheus' conventions: counters end in _total, gauges do not, and all have the same prefix."""
-    for name, kind, _ in metrics.METRICS:
+    for name, kind, _ in stats.METRICS:
         assert name.startswith("pylayer_") and name.endswith("_total") == (kind == "counter")
 
 

@@ -19,9 +19,9 @@ from unit.things import binaries, program_id, record
 
 from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
-from pylayer.store.claim import Claim
+from pylayer.store.checking import Checked
+from pylayer.store.compaction import Claim
 from pylayer.store.maintenance import maintain
-from pylayer.store.verification import Verification
 
 #: Every command that reads or changes nothing but the store, as a command line.
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -255,7 +255,7 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
 
 def mend(store: Store) -> None:
     """Repairs what is damaged, as a run does while it is idle."""
-    report = Verification(str(store.root))
+    report = Checked(str(store.root))
     assert [*report.steps(lambda name: name == store.path.name, None)]
     assert [*maintain(store.folder, report.problems, Limits(1 << 40), lambda text: None)]
 
@@ -369,7 +369,7 @@ def test_identity_file_that_cannot_be_read(user: User, store: Store, monkeypatch
     def fail(name: str, limit: int) -> bytes:
         raise OSError(errno.EIO, "Input/output error", name)
 
-    found = Verification(str(user.store))
+    found = Checked(str(user.store))
     monkeypatch.setattr(folder, "read_small", fail)
     assert [*found.steps(lambda name: name == store.path.name, None)]
     assert [(what.path, what.outcome) for what in found.damage] == [(str(path), "unreadable")]
@@ -439,7 +439,7 @@ def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:
     records = [stores.verdict(subject=number, found_ns=5) for number in (1, 2)]
     store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(block_list.STUB, flags=0))
     listed = user.pylayer("ls").stdout
-    assert "2 stored records are blocked, because the program died" in listed and "; until 2" in listed
+    assert "stored records are blocked (2), because the program died" in listed and "; until 2" in listed
     assert "this is not decided yet" in listed and "\x1b" not in listed
     found = user.json("ls")["blocks"]
     assert [(one["type"], one["state"]) for one in found] == [("record", "in force"), ("stub", "evidence")]

@@ -22,7 +22,7 @@ from cli.user import User
 from recorded_state import object_of
 from unit.things import add_record, binaries, program_id, record
 
-from pylayer.cli import checks
+from pylayer.cli import doctor
 from pylayer.common import flat
 from pylayer.common.identity import NO_IDENTITY, Identity
 from pylayer.store import format, pack, portable, state
@@ -549,7 +549,7 @@ def rebuilt(user: User, **environment: str) -> tuple[int, int, int]:
 
 def recordings(user: User) -> str:
     """Returns what ``doctor pipelines`` says of the program's recordings; empty text if all are there."""
-    return "".join(check.found for check in checks.check_recordings(str(user.store), "pipelines"))
+    return "".join(check.found for check in doctor.check_recordings(str(user.store), "pipelines"))
 
 
 @ON_RADV

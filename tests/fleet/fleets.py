@@ -21,10 +21,9 @@ from world import ROOT
 from pylayer.common.files import Scratch
 from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
-from pylayer.fleet.folder import make_folder
 from pylayer.fleet.index import Index, parse
 from pylayer.fleet.publishing import Published, publish
-from pylayer.fleet.pulling import Pull, Pulled
+from pylayer.fleet.pulling import Pull, Pulled, make_folder
 from pylayer.fleet.signatures import append_signature, index_payload, public_of, signed_index
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted

@@ -32,12 +32,11 @@ from pylayer.common.settings import Limits
 from pylayer.fleet.index import MAX_INDEX_BYTES
 from pylayer.fleet.signatures import public_of
 from pylayer.store import bounds, format
+from pylayer.store.checking import Checked, Trim
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import maintain
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
-from pylayer.store.trimming import Trim
-from pylayer.store.verification import Verification
 
 
 def requests(directory: Path) -> list[str]:
@@ -124,7 +123,7 @@ def damage_packs(machine: Machine) -> None:
     """A bit of a record flips, and a run takes the record out."""
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
-    report = Verification(machine.root)
+    report = Checked(machine.root)
     list(report.steps(lambda name: True, None))
     folder = Folder(str(machine.root), machine.identity)
     list(maintain(folder, report.damage, Limits(1 << 40), lambda text: None))
@@ -171,12 +170,12 @@ def test_compaction_leave_pulled_packs(builder: Builder, machine: Machine) -> No
     store = Store(machine.root)
     before = machine.files()
     store.journal(GAME, cell(3))
-    list(Trim(machine.root, Limits(1 << 40)).compaction_steps())
+    list(Trim(machine.root, Limits(1 << 40)).steps())
     assert before.items() <= machine.files().items() and machine.pull(builder.url).packs == 0
     data = dataclasses.replace(builder.index, packs=(), number=builder.index.number + 1)
     builder.replace_index(data)
     machine.pull(builder.url)
-    list(Trim(machine.root, Limits(1 << 40)).compaction_steps())
+    list(Trim(machine.root, Limits(1 << 40)).steps())
     assert len(list(machine.root.glob("store/*/*.pack"))) == 1 and machine.numbers() == [1, 2, 3]
 
 

@@ -15,9 +15,9 @@ from unittest import mock
 from fuzz.exports import IDENTITY, KEY, PUBLIC
 from unit.things import add_record
 
-from pylayer.common.cache_header import HEADER
+from pylayer.common.outcomes import HEADER
 from pylayer.fleet import index, signatures, trust
-from pylayer.store import fleet_packs, format, pack
+from pylayer.store import format, pack, portable
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 from pylayer.store.store import Refused
@@ -97,7 +97,7 @@ def read_index(data: bytes) -> str:
     """Reads an index as if it were signed; returns what must hold and does not, else empty text."""
     try:
         found = index.parse(data)
-    except index.Malformed as error:
+    except Refused as error:
         return "" if str(error) and len(str(error)) < 500 else "an error that says nothing, or too much"
     for one in found.packs:
         if not 0 < one.bytes <= index.MAX_PACK_BYTES:
@@ -125,10 +125,10 @@ def admit(path: str, root: str, data: bytes) -> str:
     """Admits a pack to a store; returns what must hold and does not, else empty text."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        fleet_packs.admit(root, IDENTITY, PROGRAM, path, sha256)
+        portable.admit(root, IDENTITY, PROGRAM, path, sha256)
     except Refused:
         return "" if os.path.exists(path) else "a refused file is gone"
-    if fleet_packs.held(root, IDENTITY, {sha256}) != {sha256}:
+    if portable.held(root, IDENTITY, {sha256}) != {sha256}:
         return "an admitted pack that is not held"
     (there,) = Folder(root, IDENTITY).files(PROGRAM)
     damage: list[format.Damage] = []

@@ -20,7 +20,7 @@ from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import cache_history, format, pack, recency, timeline
+from pylayer.store import cache_history, contents, format, pack, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 
@@ -209,7 +209,7 @@ def some_record(rng: random.Random) -> bytes:
         return record(rng.choice((b"plain_kind=i:3\n", b"stub=b:1\n", b"a.b.c.[0=d:\n", rng.randbytes(9))), format.NOTE)
     if kind == 2:
         when = rng.choice((0, int(time.time()), *HOSTILE))
-        return b"".join(recency.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
+        return b"".join(contents.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
     if kind == 10:  # junk between records, over and over: each must cost what it is long
         return (bytes(15) + b"x" + record(b"")) * rng.choice((2, 30, 100))
     if kind == 11:
@@ -322,7 +322,7 @@ def pack_bytes(datas: list[bytes]) -> bytes:
     with tempfile.TemporaryDirectory() as directory, unsalted:
         path = os.path.join(directory, "x.pack")
         writer = pack.PackWriter(path, IDENTITY, 7, "program seven")
-        writer.add_parts(recency.used_parts([5, 6], 1000))
+        writer.add_parts(contents.used_parts([5, 6], 1000))
         for data in datas:
             add_record(writer, data, create_ns=1000, fingerprint=5, last_used=1000)
         writer.finish()
@@ -342,7 +342,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
 def _seeds() -> dict[str, dict[str, bytes]]:
     cells = [record(data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
     note = record(flat.dumps({"plain_kind": 2, "stub": True}).encode(), format.NOTE)
-    used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
+    used = b"".join(contents.used_parts([1, 2, 3], 1_700_000_000))
     attest = b"".join(b"".join(cache_history.Known(bytes([n]) * 16, 100 + n, n, n & 5).parts()) for n in range(6))
     of_pipelines = [record(binaries(*[b"x" * n] * n), format.BINARIES, kind=1) for n in (0, 1, 3)]
     packs = {

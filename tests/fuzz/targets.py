@@ -23,22 +23,21 @@ import xxhash
 from fuzz import exports, fleets, shapes
 from unit.things import record
 
-from pylayer.common import cache_header, compiled, config, file_kinds, flat, outcomes
+from pylayer.common import compiled, config, file_kinds, flat, outcomes
 from pylayer.common.file_kinds import FileName
 from pylayer.store import (
-    binaries,
     block_list,
     cache_history,
     compaction,
+    contents,
     format,
     portable,
     reader,
-    recency,
     runs,
     state,
     timeline,
 )
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder, folders, read_identity
 
 #: Seconds of the processor that an input may take, and a large one for each 64 KiB: nobody's start waits longer.
@@ -369,18 +368,18 @@ def attestations(data: bytes) -> None:
 
 def structures(data: bytes) -> None:
     """binaries.problem: nothing is wrong with exactly what its own parts, put together again, give."""
-    what = binaries.problem(data)
+    what = contents.binaries_problem(data)
     require(isinstance(what, str), "a problem without words")
     if what:
         return
-    count, key_size, global_key, key = binaries.HEADER.unpack_from(data)
-    again = binaries.HEADER.pack(count, key_size, global_key, key[:key_size])
-    place = len(again) + count * binaries.ENTRY.size
+    count, key_size, global_key, key = contents.BINARIES_HEAD.unpack_from(data)
+    again = contents.BINARIES_HEAD.pack(count, key_size, global_key, key[:key_size])
+    place = len(again) + count * contents.BINARY.size
     content = b""
     for number in range(count):
-        size, length, _, name = binaries.ENTRY.unpack_from(data, 48 + number * 48)
+        size, length, _, name = contents.BINARY.unpack_from(data, 48 + number * 48)
         require(0 < length <= 32, "a key of no length")
-        again += binaries.ENTRY.pack(size, length, 0, name[:length])
+        again += contents.BINARY.pack(size, length, 0, name[:length])
         content += data[place : place + size] + bytes(-size % 16)
         place += size + -size % 16
     require(again + content == data, "other bytes than its parts")
@@ -394,8 +393,8 @@ def notes(data: bytes) -> None:
     require(len(known.memorable()) <= block_list.MAX_ENTRIES, "too many verdicts")
     block_list.tell(shapes.IDENTITY, 1, "a program", known)
     when = chosen(data, 0, int(time.time()), 1 << 63, (1 << 64) - 1)
-    uses = recency.Uses()
-    uses.note(recency.fingerprints_of(data), when)
+    uses = contents.Uses()
+    uses.note(contents.fingerprints_of(data), when)
     uses.last_use((1,), 5)
 
 
@@ -481,7 +480,7 @@ def _complete(root: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
 
 
 def fleet_indexes(data: bytes) -> None:
-    """index.parse: an index in which every number is within its limits and no text is a path, or Malformed."""
+    """index.parse: an index in which every number is within its limits and no text is a path, or Refused."""
     wrong = fleets.read_index(data)
     require(not wrong, wrong)
 
@@ -531,8 +530,8 @@ def judgements(data: bytes) -> None:
     """cache_header.judge: accepted only what begins with this driver's header."""
     for size in (len(data), 0, 1 << 63):
         facts = SimpleNamespace(data_is_null=False, data_size=size, header=data[:32])
-        outcome = cache_header.judge(facts, FACTS)  # type: ignore[arg-type]
-        require(outcome in outcomes.HEADER, f"outcome {outcome!r}")
+        outcome = outcomes.judge(facts, FACTS)  # type: ignore[arg-type]
+        require(outcome in outcomes.BY_HEADER, f"outcome {outcome!r}")
         if outcome == "accepted":
             length, *rest = struct.unpack_from("<IIII16s", data)
             require(rest == [1, 0x1002, 0x73BF, bytes(range(16))] and 32 <= length <= size, "another driver's header")

@@ -144,9 +144,9 @@ def test_people_are_told(scripted: ScriptedDriver) -> None:
         assert "pylayer: " not in pylayer("run", "--", *demo).stderr
     assert pylayer("run", "--", *demo, script="pipeline=crash?hit@3").returncode != 0
     told = pylayer("run", "--", *demo).stderr
-    assert "pipelines: 1 stored record is blocked, because the program died while the driver handled it" in told
-    assert "pipelines: 1 stored record is used again" in told
-    assert "stored record is blocked" in pylayer("stats").stdout
+    assert "pipelines: stored records are blocked (1), because the program died while the driver handled them" in told
+    assert "pipelines: stored records are used again (1)" in told
+    assert "stored records are blocked" in pylayer("stats").stdout
     assert "pylayer: " not in pylayer("run", "--", *demo).stderr
 
 

@@ -11,9 +11,9 @@ from scripted_driver import ScriptedDriver
 from uses import age, uses_in
 from world import BUILD, LAYER_NAME, ROOT, Run, World, seen
 
+from pylayer.store.contents import RECENT_SECONDS
 from pylayer.store.format import CELL
 from pylayer.store.reader import Reader
-from pylayer.store.recency import RECENT_SECONDS
 
 SUCCESS = "0"
 COMPILE_REQUIRED = "1000297000"

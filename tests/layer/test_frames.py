@@ -15,8 +15,7 @@ from world import BUILD, LAYER_NAME, World
 
 from pylayer.report import late_frames
 from pylayer.store import runs, timeline
-from pylayer.store.frames import FRAME_NS, Usual
-from pylayer.store.timeline import Timeline
+from pylayer.store.timeline import FRAME_NS, Timeline, Usual
 
 #: Each pipeline takes 10 ms.
 SLOW = "pipeline=slow:10?compile"

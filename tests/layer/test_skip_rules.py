@@ -16,7 +16,7 @@ import pytest
 import xxhash
 from world import BUILD
 
-from pylayer.cli.processes import NAME_ROOM, program_name
+from pylayer.cli.status import NAME_ROOM, program_name
 from pylayer.common import paths
 from pylayer.common.compiled import skip_line
 from pylayer.common.settings import glob_matches, is_skipped

@@ -21,7 +21,7 @@ from scripted_driver import ScriptedDriver
 from uses import age, uses_in
 from world import BUILD, PACKAGE, ROOT, World
 
-from pylayer.store import recency, runs
+from pylayer.store import contents, runs
 
 MAPPED = ("mapped", "_policy.")
 #: What a program looks at that is about to enter a sandbox. The last two can be done once in a process.
@@ -215,7 +215,7 @@ def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
         assert not starts(world, "instance", "device", "pipelines", 1)
 
 
-@pytest.mark.parametrize("ago", [2 * recency.RECENT_SECONDS, -365 * 86400], ids=["old", "ahead"])
+@pytest.mark.parametrize("ago", [2 * contents.RECENT_SECONDS, -365 * 86400], ids=["old", "ahead"])
 def test_uses_are_written_once_a_day(world: World, ago: int) -> None:
     """The first run of a day that uses stored pipelines says so in the store, without an interpreter; the next one has
     nothing to say. A use that is dated a year ahead, because the clock was wrong, says nothing of today."""
@@ -268,7 +268,7 @@ def test_device_that_outlives_exit(world: World) -> None:
     """A program that destroys its device after the layer's own function at exit() leaves what one run leaves."""
     fill(world, 11)
     for path in world.stored_files(".closed", ".journal"):
-        age(path, 2 * recency.RECENT_SECONDS)
+        age(path, 2 * contents.RECENT_SECONDS)
     before, runs_before = set(world.stored_files()), len(world.runs())
     run_host(world, "use-in-destructor", "instance", "device", "pipelines", 8)
     assert len(set(world.stored_files()) - before) == 1 and len(world.runs()) == runs_before + 1

@@ -13,7 +13,7 @@ from host_steps import END, HOST
 from world import World
 
 from pylayer import LAYER_NAME
-from pylayer.cli.layer_files import manifest_text
+from pylayer.cli.manifests import manifest_text
 
 MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
 

@@ -10,7 +10,7 @@ import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
 from pylayer.report import page, recorded, rows
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 if TYPE_CHECKING:
     pass

@@ -50,12 +50,12 @@ def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], loads.Load
     return list(found.cells.values()), found
 
 
-def run(work: compaction.Compaction) -> compaction.Compacted:
+def run(work: compaction.Compaction) -> compaction.Compaction:
     list(work.steps())
-    return work.result
+    return work
 
 
-def run_all(folder: Folder, **options: Any) -> list[compaction.Compacted]:
+def run_all(folder: Folder, **options: Any) -> list[compaction.Compaction]:
     """Compacts the files of every program."""
     return [run(compaction.Compaction(folder, program, **options)) for program in folder.programs()]
 

@@ -20,8 +20,8 @@ from unit.things import facts, program, program_id
 
 import pylayer
 from pylayer.common import compiled, config, flat, paths
-from pylayer.common.cache_header import judge
 from pylayer.common.identity import Identity
+from pylayer.common.outcomes import judge
 from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, settings_for
 from pylayer.policy import Policy, choose_mode
 from pylayer.values import (

@@ -16,7 +16,7 @@ from unit.things import facts, flip, record, scan
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import bounds, compaction, format, reader
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -332,7 +332,7 @@ def put(folder: Folder, name: str, data: bytes) -> str:
     return str(path)
 
 
-def run_compaction(folder: Folder, **options: Any) -> compaction.Compacted:
+def run_compaction(folder: Folder, **options: Any) -> compaction.Compaction:
     return run(compaction.Compaction(folder, 7, everything=True, **options))
 
 

@@ -18,7 +18,7 @@ from report import made_up
 from unit.things import program_id
 
 from pylayer.report import page, recorded, rows, trace
-from pylayer.store.frames import Present
+from pylayer.store.timeline import Present
 
 
 def only(root: Path, **changes: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ LAYER = ROOT / "shim" / "layer"
 #: Folders of pylayer/ whose modules never run in a program's process.
 OUTSIDE = ("cli", "fleet", "report")
 #: What modules outside use of the store: what several commands need, and a module for each subject of one or two.
-COMMANDS = ("store", "cache_data", "fleet_packs", "removal", "trimming", "verification")
+COMMANDS = ("store", "checking", "portable", "removal")
 #: Of these, what a program's process uses, too.
 SHARED = ("runs", "state", "timeline")
 #: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.
@@ -166,7 +166,7 @@ def test_program_and_command_line_are_apart() -> None:
 
 
 IN_PROCESS = (
-    "common.cache_header",
+    "common.outcomes",
     "common.compiled",
     "common.flat",
     "common.identity",
@@ -217,8 +217,6 @@ SLOW_IN_COMMANDS = (
     "rich",
     "urllib.request",
     "yaml",
-    "pylayer.cli.checks",
-    "pylayer.cli.examination",
     "pylayer.fleet",
     "pylayer.report.page",
     "pylayer.report.trace",

@@ -18,13 +18,13 @@ from pylayer.common import file_kinds, owner
 from pylayer.common.identity import Identity
 from pylayer.common.settings import Limits
 from pylayer.inhost.recording import Recording
-from pylayer.store import format, maintenance, state, trimming
+from pylayer.store import checking, format, maintenance, state
+from pylayer.store.checking import Checked
 from pylayer.store.compaction import Compaction
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
 from pylayer.store.state import Created, State
-from pylayer.store.verification import Verification
 from pylayer.values import Recorded
 
 PROGRAM = 7
@@ -56,7 +56,7 @@ def every_writer_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compaction(root: Path, limit: int = 1 << 30) -> None:
     """As `pylayer trim` does."""
-    for _ in trimming.Trim(str(root), Limits(1 << 30, limit)).compaction_steps():
+    for _ in checking.Trim(str(root), Limits(1 << 30, limit)).steps():
         pass
 
 
@@ -172,7 +172,7 @@ def test_earlier_build(tmp_path: Path, suffix: str) -> None:
     parts = format.record_parts(format.CREATED, created, fingerprint=99, create_ns=7, last_used=8)
     path.with_suffix(".closed").unlink()
     path.with_suffix(suffix).write_bytes(data + b"".join(format.seal(parts, salt)))
-    verified = Verification(str(tmp_path))
+    verified = Checked(str(tmp_path))
     for _ in verified.steps(lambda name: True, None):
         pass
     assert (verified.files, verified.damage) == (1, [])

@@ -21,7 +21,7 @@ from unit.things import add_record
 from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
 from pylayer.store import compaction, format, pack, reader
-from pylayer.store.claim import Claim
+from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal
 
@@ -125,12 +125,12 @@ def loads(folder: Folder) -> dict[int | None, set[bytes]]:
     return {program: set(load(folder, program).cells.values()) for program in (*PROGRAMS, None)}
 
 
-def run_compaction(folder: Folder, **options: Any) -> list[compaction.Compacted]:
+def run_compaction(folder: Folder, **options: Any) -> list[compaction.Compaction]:
     """Compacts the files of every program."""
     works = [compaction.Compaction(folder, program, **options) for program in folder.programs()]
     for work in works:
         list(work.steps())
-    return [work.result for work in works]
+    return works
 
 
 def program_of(path: str) -> int:

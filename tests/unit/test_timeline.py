@@ -14,8 +14,7 @@ from unit.things import facts
 from pylayer.common.identity import Identity
 from pylayer.report import late_frames
 from pylayer.store import format, timeline
-from pylayer.store.frames import FRAME_NS, Present, Usual
-from pylayer.store.timeline import Event, RunFile, read
+from pylayer.store.timeline import FRAME_NS, Event, Present, RunFile, Usual, read
 
 IDENTITY = Identity.of(facts())
 

@@ -85,7 +85,7 @@ def test_directory_that_is_swapped(folder: Folder, tmp_path: Path, monkeypatch: 
     reader = Reader(str(path))
     assert Path(folder.path, path.name).read_bytes() == b"evil"
     with pytest.raises(FileNotFoundError):
-        reader.first_bytes()
+        reader.bytes_at(0, 256)
 
 
 def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from world import BUILD, World
 
-from pylayer.cli.processes import running
+from pylayer.cli.status import running
 
 #: tests/wine/vk.c for 64 and 32 bits. Its head tells its arguments.
 PROGRAM, PROGRAM_32 = (BUILD / "tests" / "wine" / f"vk-{kind}.exe" for kind in ("x86_64", "i686"))

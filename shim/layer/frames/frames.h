@@ -3,7 +3,7 @@
  *
  * A frame of a swapchain lasts from one vkQueuePresentKHR to the next. It is late if it takes longer than a frame at 60
  * Hz, and 1.5 times what was usual before: the median, or, where most frames are generated ones that follow another at
- * once, what the others take. pylayer/store/frames.py has the same rule. The hooks exist only for a device with
+ * once, what the others take. pylayer/store/timeline.py has the same rule. The hooks exist only for a device with
  * VK_KHR_swapchain, and allocate at its first present. A present costs a clock read and a few stores. Pipelines of all
  * devices of the process count: programs compile on one and present on another.
  */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NAME_ROOM 8192 /* so in pylayer/cli/processes.py */
+#define NAME_ROOM 8192 /* so in pylayer/cli/status.py */
 
 /* Writes a program's name, bytes as they are in /proc and cut at NAME_ROOM: the file name of its executable, for
  * interpreters with that of the script behind it, and for a Windows program under Wine that of its .exe alone.

@@ -15,7 +15,7 @@
 void run_file_write(Store *store);
 
 /* For a device with a decision: writes which stored pipelines the run used into the store, if no run did within a day.
- * Without it, the store would evict first what is used most (pylayer/store/recency.py). */
+ * Without it, the store would evict first what is used most (pylayer/store/contents.py). */
 void uses_write(Store *store);
 
 /* Fills in the part of a new crash marker in which the run will be counted. */
