@@ -46,9 +46,11 @@ uint32_t below(uint32_t limit);
 bool chance(unsigned of_16);
 /* Zeroed, and not a byte larger. */
 void *room(size_t size);
-uint8_t *room_of_bytes(size_t size);
 /* What may not be read. */
 void *anywhere(void);
+/* Zeroed elements, and bytes; where there are none, anywhere. */
+void *array(size_t count, size_t size);
+void *bytes(size_t size);
 /* Reads every byte. */
 void touch(const void *data, size_t size);
 

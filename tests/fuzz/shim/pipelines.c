@@ -37,22 +37,14 @@ static void check_chain(const void *program, const void *arrived)
 /* From behind the flags up to the base pipeline. */
 static void check_same(enum BindPoint point, const AnyCreateInfo *program, const AnyCreateInfo *arrived)
 {
-    size_t begin = sizeof(CreateInfoHead), end;
-    switch (point) {
-    case BIND_GRAPHICS:
-        begin = offsetof(VkGraphicsPipelineCreateInfo, stageCount);
-        end = offsetof(VkGraphicsPipelineCreateInfo, basePipelineHandle);
-        break;
-    case BIND_COMPUTE:
-        begin = offsetof(VkComputePipelineCreateInfo, stage);
-        end = offsetof(VkComputePipelineCreateInfo, basePipelineHandle);
-        break;
-    default:
-        begin = offsetof(VkRayTracingPipelineCreateInfoKHR, stageCount);
-        end = offsetof(VkRayTracingPipelineCreateInfoKHR, basePipelineHandle);
-        break;
-    }
-    expect(memcmp((const char *)program + begin, (const char *)arrived + begin, end - begin) == 0,
+#define SAME(type, first) {offsetof(type, first), offsetof(type, basePipelineHandle)}
+    static const struct {
+        size_t begin, end;
+    } same[] = {[BIND_GRAPHICS] = SAME(VkGraphicsPipelineCreateInfo, stageCount),
+                [BIND_COMPUTE] = SAME(VkComputePipelineCreateInfo, stage),
+                [BIND_RAY_TRACING] = SAME(VkRayTracingPipelineCreateInfoKHR, stageCount)};
+    size_t begin = same[point].begin;
+    expect(memcmp((const char *)program + begin, (const char *)arrived + begin, same[point].end - begin) == 0,
            "a member that is not the layer's to change");
 }
 
