@@ -145,7 +145,6 @@ TABLE = [
         prepare=f"VK_INSTANCE_LAYERS=VK_LAYER_LUNARG_gfxreconstruct "
         f"GFXRECON_CAPTURE_FILE=$PREPARED/capture.gfxr GFXRECON_CAPTURE_FILE_TIMESTAMP=false {CUBE}",
     ),
-    script("wgpu_compute.py", "pypi:wgpu"),
     script("wgpu_render.py", "pypi:wgpu"),
     script("qt_quick.py", "pypi:PySide6-Essentials"),
     # It finds a driver itself where a variable names one, past all layers (README.md).
