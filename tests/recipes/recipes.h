@@ -227,8 +227,9 @@ void *allocate(size_t count, size_t size);
 /* A word such as `C3`: its slot; -1 where it names none of this letter. */
 int slot_of(const char *word, char letter);
 
-/* Ends a line that is not done, with why: the slot that is empty or the rule that forbids it. */
-void skip(const State *state, const char *why);
+/* What a function of a line returns that prints this word. Others return NULL where they have printed what came of it, or
+ * why the line is skipped: the slot that is empty or the rule that forbids it. */
+extern const char done[];
 
 /* device.c */
 void instance_create(Device *device, const VkAllocationCallbacks *allocator);
@@ -246,52 +247,52 @@ void shaders_salt(State *state, uint32_t salt);
 int shader_named(const char *name);
 bool shader_is_there(const Device *device, ShaderName name);
 VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name);
-void run_module(State *state, const Words *words);
-void run_unmodule(State *state, const Words *words);
-void run_identify(State *state, const Words *words);
-void run_identifiers(State *state, const Words *words);
-void run_shader_object(State *state, const Words *words);
+const char *run_module(State *state, const Words *words);
+const char *run_unmodule(State *state, const Words *words);
+const char *run_identify(State *state, const Words *words);
+const char *run_identifiers(State *state, const Words *words);
+const char *run_shader_object(State *state, const Words *words);
 
 /* caches.c */
-void run_cache(State *state, const Words *words);
-void run_uncache(State *state, const Words *words);
-void run_merge(State *state, const Words *words);
-void run_read(State *state, const Words *words);
+const char *run_cache(State *state, const Words *words);
+const char *run_uncache(State *state, const Words *words);
+const char *run_merge(State *state, const Words *words);
+const char *run_read(State *state, const Words *words);
 
 /* rays.c */
-void run_groups(State *state, const Words *words);
-void run_capture(State *state, const Words *words);
+const char *run_groups(State *state, const Words *words);
+const char *run_capture(State *state, const Words *words);
 
 /* pipelines.c: elements are the words between the slashes */
-void run_operation(State *state, const Words *words);
-void run_unoperation(State *state, const Words *words);
-void run_join(State *state, const Words *words);
-void run_await(State *state, const Words *words);
-void run_finish(State *state, const Words *words);
-void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
-void run_unpipeline(State *state, const Words *words);
+const char *run_operation(State *state, const Words *words);
+const char *run_unoperation(State *state, const Words *words);
+const char *run_join(State *state, const Words *words);
+const char *run_await(State *state, const Words *words);
+const char *run_finish(State *state, const Words *words);
+const char *run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
+const char *run_unpipeline(State *state, const Words *words);
 void pipeline_slot_clear(State *state, PipelineSlot *slot);
 
 /* inspect.c */
 uint64_t digest(uint64_t before, const void *bytes, size_t size);
 enum { DIGEST_OF_NOTHING = 0 };
 uint64_t statistics_digest(const Device *device, VkPipeline pipeline);
-void run_executables(State *state, const Words *words);
-void run_attach(State *state, const Words *words);
-void run_attached(State *state, const Words *words);
-void run_about(State *state, const Words *words);
+const char *run_executables(State *state, const Words *words);
+const char *run_attach(State *state, const Words *words);
+const char *run_attached(State *state, const Words *words);
+const char *run_about(State *state, const Words *words);
 
 /* draw.c */
-void run_draw(State *state, const Words *words);
+const char *run_draw(State *state, const Words *words);
 void canvas_destroy(State *state);
 
 /* binaries.c */
-void run_global_key(State *state, const Words *words);
-void run_key(State *state, const Words *words);
-void run_binaries(State *state, const Words *words);
-void run_binary_data(State *state, const Words *words);
-void run_release(State *state, const Words *words);
-void run_unbinaries(State *state, const Words *words);
+const char *run_global_key(State *state, const Words *words);
+const char *run_key(State *state, const Words *words);
+const char *run_binaries(State *state, const Words *words);
+const char *run_binary_data(State *state, const Words *words);
+const char *run_release(State *state, const Words *words);
+const char *run_unbinaries(State *state, const Words *words);
 void binary_slot_clear(State *state, BinarySlot *slot);
 void binary_data_clear(BinaryDataSlot *slot);
 

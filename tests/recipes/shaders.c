@@ -106,42 +106,37 @@ VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name)
 }
 
 /* module NAME */
-void run_module(State *state, const Words *words)
+const char *run_module(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !shader_is_there(state->device, (ShaderName)name)) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !shader_is_there(state->device, (ShaderName)name))
+        return "feature";
     vkDestroyShaderModule(state->device->handle, state->modules[name], state->device->allocator);
     state->modules[name] = VK_NULL_HANDLE;
     VkShaderModuleCreateInfo info = shader_info(state, (ShaderName)name);
     VkResult result =
         vkCreateShaderModule(state->device->handle, &info, state->device->allocator, &state->modules[name]);
     fprintf(state->out, "result=%d module=%s\n", result, state->modules[name] ? "set" : "null");
+    return NULL;
 }
 
 /* unmodule NAME */
-void run_unmodule(State *state, const Words *words)
+const char *run_unmodule(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !state->modules[name]) {
-        skip(state, "module");
-        return;
-    }
+    if (name < 0 || !state->modules[name])
+        return "module";
     vkDestroyShaderModule(state->device->handle, state->modules[name], state->device->allocator);
     state->modules[name] = VK_NULL_HANDLE;
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* identify NAME: of the code, and of the module where there is one. */
-void run_identify(State *state, const Words *words)
+const char *run_identify(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !state->device->has[IDENTIFIERS]) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !state->device->has[IDENTIFIERS])
+        return "feature";
     VkShaderModuleCreateInfo info = shader_info(state, (ShaderName)name);
     VkShaderModuleIdentifierEXT code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT}, module = code;
     state->device->commands.get_code_identifier(state->device->handle, &info, &code);
@@ -159,10 +154,11 @@ void run_identify(State *state, const Words *words)
     for (uint32_t i = 0; i < code.identifierSize; i++)
         fprintf(state->out, "%02x", code.identifier[i]);
     fputc('\n', state->out);
+    return NULL;
 }
 
 /* identifiers save|load FILE: of all shaders. Saving asks for them as a program does that keeps no SPIR-V. */
-void run_identifiers(State *state, const Words *words)
+const char *run_identifiers(State *state, const Words *words)
 {
     bool saves = strcmp(words->word[1], "save") == 0;
     FILE *file = fopen(words->word[2], saves ? "wb" : "rb");
@@ -170,7 +166,7 @@ void run_identifiers(State *state, const Words *words)
     if (!file || (saves ? fwrite(state->identifiers, size, 1, file) : fread(state->identifiers, size, 1, file)) != 1 ||
         fclose(file) != 0)
         die("%s cannot be read or written", words->word[2]);
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* ---- shader objects -------------------------------------------------------------------------------------------- */
@@ -193,14 +189,12 @@ static VkResult create_from_binary(const State *state, ShaderCreateInfo info, Sh
 }
 
 /* shader-object NAME: from the code of a compute shader, and from the binary of the first. */
-void run_shader_object(State *state, const Words *words)
+const char *run_shader_object(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
     const Device *device = state->device;
-    if (name < 0 || !device->has[SHADER_OBJECTS] || shaders[name].stage != VK_SHADER_STAGE_COMPUTE_BIT) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !device->has[SHADER_OBJECTS] || shaders[name].stage != VK_SHADER_STAGE_COMPUTE_BIT)
+        return "feature";
     VkShaderModuleCreateInfo code = shader_info(state, (ShaderName)name);
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_ALL, .size = 16};
     ShaderCreateInfo info = {.sType = TYPE_SHADER_CREATE_INFO,
@@ -220,4 +214,5 @@ void run_shader_object(State *state, const Words *words)
     fprintf(state->out, "result=%d made=%d binary=%d made=%d\n", result, first != 0, then, second != 0);
     device->commands.destroy_shader(device->handle, first, device->allocator);
     device->commands.destroy_shader(device->handle, second, device->allocator);
+    return NULL;
 }
