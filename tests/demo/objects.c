@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void must(VkResult result, const char *call)
-{
-    if (result != VK_SUCCESS)
-        die("%s: VkResult %d", call, result);
-}
-
 // ---- Shader modules --------------------------------------------------------------------------------------------
 
 static void create_modules(Objects *objects, const Context *context, const Options *options)
@@ -179,8 +173,7 @@ static void create_passes(Objects *objects, VkDevice device)
 
 // ---- The program's own cache -----------------------------------------------------------------------------------
 
-// Everything in the file; NULL and no bytes when there is no such file, as on a program's first start.
-static void *read_file(const char *path, size_t *bytes)
+void *read_file(const char *path, size_t *bytes)
 {
     *bytes = 0;
     FILE *file = fopen(path, "rb");
@@ -192,8 +185,8 @@ static void *read_file(const char *path, size_t *bytes)
     fseek(file, 0, SEEK_END);
     long size = ftell(file);
     rewind(file);
-    void *data = malloc(size > 0 ? (size_t)size : 1);
-    if (size < 0 || !data || fread(data, 1, (size_t)size, file) != (size_t)size)
+    void *data = allocate(size > 0 ? (size_t)size : 1, 1);
+    if (size < 0 || fread(data, 1, (size_t)size, file) != (size_t)size)
         die("%s cannot be read", path);
     fclose(file);
     *bytes = (size_t)size;
@@ -228,9 +221,7 @@ size_t cache_size(const Objects *objects, VkDevice device)
 void cache_save(const Objects *objects, VkDevice device, const char *path)
 {
     size_t size = cache_size(objects, device);
-    void *data = malloc(size ? size : 1);
-    if (!data)
-        die("no memory for %zu bytes of cache data", size);
+    void *data = allocate(size, 1);
     must(vkGetPipelineCacheData(device, objects->cache, &size, data), "vkGetPipelineCacheData");
     FILE *file = fopen(path, "wb");
     if (!file)

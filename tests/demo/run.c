@@ -30,14 +30,6 @@ typedef struct {
 static const size_t info_sizes[CALL_KINDS] = {sizeof(VkComputePipelineCreateInfo), sizeof(VkGraphicsPipelineCreateInfo),
                                               sizeof(VkRayTracingPipelineCreateInfoKHR)};
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        die("out of memory");
-    return memory;
-}
-
 // ---- Counting --------------------------------------------------------------------------------------------------
 
 static void note_result(Tally *tally, VkResult result)
@@ -171,11 +163,9 @@ static VkResult create_deferred(const Worker *worker, const Batch *batch)
 {
     const Context *context = worker->context;
     VkDeferredOperationKHR operation;
-    VkResult result = context->create_deferred_operation(context->device, NULL, &operation);
-    if (result != VK_SUCCESS)
-        die("vkCreateDeferredOperationKHR: VkResult %d", result);
-    result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
-                    batch->handles);
+    must(context->create_deferred_operation(context->device, NULL, &operation), "vkCreateDeferredOperationKHR");
+    VkResult result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
+                             batch->handles);
     if (result == VK_OPERATION_DEFERRED_KHR)
         result = join_all(context, worker->options, operation);
     else if (result == VK_OPERATION_NOT_DEFERRED_KHR)
