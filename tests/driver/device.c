@@ -79,7 +79,6 @@ DESTROY(destroy_pass, VkRenderPass, KIND_PASS)
 
 static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *allocator)
 {
-    (void)allocator;
     if (!device)
         return;
     check_device_end(device_of(device));
@@ -89,19 +88,16 @@ static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbac
 
 static void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue *queue)
 {
-    (void)family, (void)index;
     *queue = (VkQueue)(void *)&device_of(device)->queue;
 }
 
 static VkResult VKAPI_CALL wait_for_device(VkDevice device)
 {
-    (void)device;
     return VK_SUCCESS;
 }
 
 static VkResult VKAPI_CALL wait_for_queue(VkQueue queue)
 {
-    (void)queue;
     return VK_SUCCESS;
 }
 

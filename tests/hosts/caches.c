@@ -110,7 +110,6 @@ static void step_save_in_destructor(char **arguments)
 
 static void step_destroy_cache(char **unused)
 {
-    (void)unused;
     vkDestroyPipelineCache(host_device, host_cache, NULL);
     host_cache = VK_NULL_HANDLE;
     say("cache destroyed");

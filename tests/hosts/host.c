@@ -59,7 +59,6 @@ char **run_steps(char **steps, const char *until)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     run_steps(argv + 1, NULL);
     return 0;
 }

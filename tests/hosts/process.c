@@ -45,13 +45,11 @@ static void run_child(pid_t child, bool by_exit)
 
 static void step_fork(char **unused)
 {
-    (void)unused;
     run_child(fork(), false);
 }
 
 static void step_fork_exit(char **unused)
 {
-    (void)unused;
     run_child(fork(), true);
 }
 
@@ -90,7 +88,6 @@ static void await_rest(void)
 /* Without the C library's handlers: what runtimes and sandboxes with a clone of their own do. */
 static void step_raw_fork(char **unused)
 {
-    (void)unused;
     await_rest();
     run_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true);
 }
@@ -162,7 +159,6 @@ static void step_children(char **arguments)
 
 static void step_become_nobody(char **unused)
 {
-    (void)unused;
     say("setuid: %d", setgroups(0, NULL) || setgid(65534) || setuid(65534));
 }
 
@@ -170,7 +166,6 @@ static void step_become_nobody(char **unused)
 
 static void step_clearenv(char **unused)
 {
-    (void)unused;
     say("clearenv %d", clearenv());
 }
 

@@ -43,7 +43,6 @@ static int count_threads(bool filtered)
 
 static void step_threads(char **unused)
 {
-    (void)unused;
     say("threads: %d", count_threads(false));
 }
 
@@ -80,7 +79,6 @@ static void *work_privileged(void *main_may)
 /* What stands before 'join' runs in a thread that is scheduled as one that draws. */
 static void step_privileged(char **unused)
 {
-    (void)unused;
     pthread_t thread;
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all) || pthread_create(&thread, NULL, work_privileged, &all) ||
@@ -93,14 +91,12 @@ static void step_privileged(char **unused)
 /* EINVAL with more than one thread; a system may forbid it to all. */
 static void step_new_user(char **unused)
 {
-    (void)unused;
     say("new user namespace: %s", unshare(CLONE_NEWUSER) ? strerror(errno) : "entered");
 }
 
 /* A filter for this thread and those that it makes, as sandboxes install it that begin with one thread. */
 static void step_filter(char **unused)
 {
-    (void)unused;
     struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = 1, .filter = &allow};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
@@ -130,7 +126,6 @@ static void join(pthread_t thread)
 
 static void step_cancel(char **unused)
 {
-    (void)unused;
     pthread_t thread;
     if (pthread_create(&thread, NULL, load_a_cache, NULL))
         die("no thread");

@@ -23,7 +23,6 @@ static void ask_key(const State *state, const VkPipelineCreateInfoKHR *info)
 /* globalkey */
 const char *run_global_key(State *state, const Words *words)
 {
-    (void)words;
     if (!state->device->has[BINARIES])
         return "feature";
     ask_key(state, NULL);

@@ -186,7 +186,6 @@ const char *run_attached(State *state, const Words *words)
 /* about */
 const char *run_about(State *state, const Words *words)
 {
-    (void)words;
     fprintf(state->out, "devices=%u name=%s\n", state->device->group_size, state->device->properties.deviceName);
     return NULL;
 }

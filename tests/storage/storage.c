@@ -570,7 +570,6 @@ VISIBLE time_t time(time_t *out)
 VISIBLE int gettimeofday(struct timeval *restrict out, void *restrict zone)
 {
     struct timespec now = {0};
-    (void)zone;
     clock_gettime(CLOCK_REALTIME, &now);
     *out = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
     return 0;
@@ -580,7 +579,6 @@ VISIBLE int gettimeofday(struct timeval *restrict out, void *restrict zone)
 
 static int is_interpreter(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    (void)size, (void)unused;
     return info->dlpi_name && strstr(info->dlpi_name, "/_policy.") != NULL;
 }
 

@@ -271,14 +271,12 @@ static PFN_vkVoidFunction find(const Name *names, size_t count, const char *name
 
 PFN_vkVoidFunction VKAPI_CALL driver_device_function(VkDevice device, const char *name)
 {
-    (void)device;
     PFN_vkVoidFunction found = find(device_names, sizeof device_names / sizeof device_names[0], name);
     return found ? found : driver_pipeline_function(name);
 }
 
 PFN_vkVoidFunction VKAPI_CALL driver_instance_function(VkInstance instance, const char *name)
 {
-    (void)instance;
     PFN_vkVoidFunction found = find(instance_names, sizeof instance_names / sizeof instance_names[0], name);
     return found ? found : driver_device_function(VK_NULL_HANDLE, name);
 }

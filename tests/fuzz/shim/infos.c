@@ -41,7 +41,6 @@ static void add_flags(Chain *chain, Meaning *meaning)
 
 static void add_feedback(Chain *chain, Meaning *meaning)
 {
-    (void)meaning;
     VkPipelineCreationFeedbackCreateInfoEXT *info = room(sizeof *info);
     info->pPipelineCreationFeedback = room(sizeof *info->pPipelineCreationFeedback);
     info->pPipelineCreationFeedback->flags = take8();
@@ -63,7 +62,6 @@ static const void *some_of(enum ObjectKind kind, uint32_t *count)
 
 static void add_binaries(Chain *chain, Meaning *meaning)
 {
-    (void)meaning;
     VkPipelineBinaryInfoKHR *info = room(sizeof *info);
     info->pPipelineBinaries = some_of(OBJECT_BINARY, &info->binaryCount);
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
@@ -71,7 +69,6 @@ static void add_binaries(Chain *chain, Meaning *meaning)
 
 static void add_libraries(Chain *chain, Meaning *meaning)
 {
-    (void)meaning;
     VkPipelineLibraryCreateInfoKHR *info = room(sizeof *info);
     info->pLibraries = some_of(OBJECT_PIPELINE, &info->libraryCount);
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
@@ -86,7 +83,6 @@ static void add_subsets(Chain *chain, Meaning *meaning)
 
 static void add_rendering(Chain *chain, Meaning *meaning)
 {
-    (void)meaning;
     VkPipelineRenderingCreateInfoKHR *info = room(sizeof *info);
     info->colorAttachmentCount = below(12);
     info->pColorAttachmentFormats = array(info->colorAttachmentCount, sizeof(VkFormat));
