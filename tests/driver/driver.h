@@ -292,6 +292,10 @@ void hash_bytes(Hash *to, const void *data, size_t size);
 void hash_text(Hash *to, const char *text);
 void hash_number(Hash *to, uint64_t number);
 uint64_t hash_compacted(const Hash *of);
+/* Members of a structure that lie behind each other. */
+#define HASH_MEMBERS(to, of, first, last)                                                                              \
+    hash_bytes(to, (const char *)(of) + offsetof(__typeof__(*(of)), first),                                            \
+               offsetof(__typeof__(*(of)), last) + sizeof(of)->last - offsetof(__typeof__(*(of)), first))
 
 /* ---- hashing.c: contents, not handles ---- */
 
