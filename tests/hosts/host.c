@@ -1,6 +1,7 @@
 /* host.c - runs the steps of the command line. */
 #include "host.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,17 @@ void die(const char *format, ...)
     va_end(arguments);
     fputc('\n', stderr);
     _Exit(3);
+}
+
+int count_threads(bool (*holds)(pid_t thread))
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (const struct dirent *entry; threads && (entry = readdir(threads));)
+        count += atoi(entry->d_name) > 0 && holds(atoi(entry->d_name));
+    if (threads)
+        closedir(threads);
+    return count;
 }
 
 static const Step *find(const char *name)
