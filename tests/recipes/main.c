@@ -63,35 +63,8 @@ static const struct {
     int least_words;
     const char *(*run)(State *, const Words *);
 } simple_lines[] = {
-    {"module", 2, run_module},
-    {"unmodule", 2, run_unmodule},
-    {"identify", 2, run_identify},
-    {"identifiers", 3, run_identifiers},
-    {"cache", 2, run_cache},
-    {"uncache", 2, run_uncache},
-    {"merge", 2, run_merge},
-    {"read", 2, run_read},
-    {"unpipeline", 2, run_unpipeline},
-    {"key", 2, run_key},
-    {"binaries", 2, run_binaries},
-    {"bindata", 2, run_binary_data},
-    {"release", 2, run_release},
-    {"unbinaries", 2, run_unbinaries},
-    {"globalkey", 1, run_global_key},
-    {"executables", 2, run_executables},
-    {"attach", 3, run_attach},
-    {"attached", 3, run_attached},
-    {"about", 1, run_about},
-    {"shader-object", 2, run_shader_object},
-    {"draw", 2, run_draw},
-    {"groups", 2, run_groups},
-    {"capture", 2, run_capture},
-    {"operation", 2, run_operation},
-    {"unoperation", 2, run_unoperation},
-    {"join", 2, run_join},
-    {"await", 2, run_await},
-    {"finish", 2, run_finish},
-};
+#define SIMPLE_LINE(name, least_words, function) {name, least_words, function},
+    LINES(SIMPLE_LINE)};
 
 /* NULL where the line has no more elements; slash by slash. */
 static uint32_t cut_elements(char *text, Words *elements)

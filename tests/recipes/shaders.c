@@ -4,67 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shaders/colors.h"
-#include "shaders/colors_writes.h"
-#include "shaders/comp0.h"
-#include "shaders/comp1.h"
-#include "shaders/control.h"
-#include "shaders/evaluation.h"
-#include "shaders/evaluation_views.h"
-#include "shaders/frag0.h"
-#include "shaders/frag1.h"
-#include "shaders/geometry.h"
-#include "shaders/geometry_views.h"
-#include "shaders/hit0.h"
-#include "shaders/kernel.h"
-#include "shaders/mesh.h"
-#include "shaders/miss0.h"
-#include "shaders/numbers.h"
-#include "shaders/rgen0.h"
-#include "shaders/scene_frag.h"
-#include "shaders/scene_vert.h"
-#include "shaders/task.h"
-#include "shaders/vert0.h"
-#include "shaders/vert1.h"
-#include "shaders/vertex.h"
-#include "shaders/vertex_views.h"
-#include "shaders/vertex_views_writes.h"
-#include "shaders/vertex_writes.h"
-#include "shaders/wide.h"
+#include "shaders/all.h"
 
-#define SHADER(name, bit, needs) {#name, VK_SHADER_STAGE_##bit, name##_code, sizeof name##_code, needs}
-#define NEEDS(feature) (1u << (feature))
-
-const Shader shaders[SHADER_COUNT] = {
-    [COMP0] = SHADER(comp0, COMPUTE_BIT, 0),
-    [COMP1] = SHADER(comp1, COMPUTE_BIT, 0),
-    [VERT0] = SHADER(vert0, VERTEX_BIT, 0),
-    [VERT1] = SHADER(vert1, VERTEX_BIT, 0),
-    [FRAG0] = SHADER(frag0, FRAGMENT_BIT, 0),
-    [FRAG1] = SHADER(frag1, FRAGMENT_BIT, 0),
-    [RGEN0] = SHADER(rgen0, RAYGEN_BIT_KHR, NEEDS(RAYS)),
-    [MISS0] = SHADER(miss0, MISS_BIT_KHR, NEEDS(RAYS)),
-    [HIT0] = SHADER(hit0, CLOSEST_HIT_BIT_KHR, NEEDS(RAYS)),
-    [KERNEL] = SHADER(kernel, COMPUTE_BIT, 0),
-    [WIDE] = SHADER(wide, COMPUTE_BIT, NEEDS(INT64)),
-    [SCENE_VERTEX] = SHADER(scene_vert, VERTEX_BIT, 0),
-    [SCENE_FRAGMENT] = SHADER(scene_frag, FRAGMENT_BIT, 0),
-    [TASK] = SHADER(task, TASK_BIT_EXT, NEEDS(MESH_SHADERS)),
-    [MESH] = SHADER(mesh, MESH_BIT_EXT, NEEDS(MESH_SHADERS)),
-    [NUMBERS] = SHADER(numbers, COMPUTE_BIT, 0),
-    [VERTEX] = SHADER(vertex, VERTEX_BIT, 0),
-    [VERTEX_VIEWS] = SHADER(vertex_views, VERTEX_BIT, NEEDS(MULTIVIEW)),
-    [VERTEX_WRITES] = SHADER(vertex_writes, VERTEX_BIT, NEEDS(VERTEX_STORES)),
-    [VERTEX_VIEWS_WRITES] = SHADER(vertex_views_writes, VERTEX_BIT, NEEDS(MULTIVIEW) | NEEDS(VERTEX_STORES)),
-    [CONTROL] = SHADER(control, TESSELLATION_CONTROL_BIT, NEEDS(TESSELLATION)),
-    [EVALUATION] = SHADER(evaluation, TESSELLATION_EVALUATION_BIT, NEEDS(TESSELLATION)),
-    [EVALUATION_VIEWS] =
-        SHADER(evaluation_views, TESSELLATION_EVALUATION_BIT, NEEDS(TESSELLATION) | NEEDS(VIEW_TESSELLATION)),
-    [GEOMETRY] = SHADER(geometry, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS)),
-    [GEOMETRY_VIEWS] = SHADER(geometry_views, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS) | NEEDS(VIEW_GEOMETRY)),
-    [COLORS] = SHADER(colors, FRAGMENT_BIT, 0),
-    [COLORS_WRITES] = SHADER(colors_writes, FRAGMENT_BIT, NEEDS(FRAGMENT_STORES)),
-};
+#define SHADER(number, name, bit, needs)                                                                               \
+    [number] = {#name, VK_SHADER_STAGE_##bit, name##_code, sizeof name##_code, needs},
+const Shader shaders[SHADER_COUNT] = {SHADERS(SHADER)};
 
 /*
  * Makes every recipe's shaders other ones than those of all recipes before, for drivers and layers alike, so that many
