@@ -397,7 +397,6 @@ typedef struct Cache {
 } Cache;
 
 enum { ALONE = 0x10000 };
-#define SYNCHRONIZED_MERGE 0x8u /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR */
 
 /* Begins a use of a cache; as_writer if Vulkan requires external synchronization. Writes a violation if another
  * thread's use conflicts. Returns NULL for VK_NULL_HANDLE. */

@@ -208,7 +208,7 @@ static void enable(Device *device, Request *request)
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);
-    request->vulkan14.head.sType = TYPE_VULKAN_1_4_FEATURES;
+    request->vulkan14.head.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES;
     if (words_value(request->words, "vulkan14"))
         chain(request, &request->vulkan14);
 }
