@@ -1,5 +1,6 @@
 #include "binaries.h"
 
+#include "../files.h"
 #include "../pipeline_binary.h"
 
 #include <inttypes.h>
@@ -30,6 +31,12 @@ typedef struct Made {
     VkPipelineBinaryKHR handles[];
 } Made;
 
+#define NUMBERS                                                                                                        \
+    NUMBER(from_archive)                                                                                               \
+    NUMBER(from_internal)                                                                                              \
+    NUMBER(captured)                                                                                                   \
+    NUMBER(compiled) NUMBER(import_failed) NUMBER(from_binaries_failed) NUMBER(read_failed)
+
 struct Binaries {
     const Context *context;
     const Options *options;
@@ -45,7 +52,9 @@ struct Binaries {
     uint32_t entry_count;
     void *tree; // of entries, by their keys
     Made *made; // what pipelines were made from
-    uint64_t from_archive, from_internal, captured, compiled, import_failed, from_binaries_failed, read_failed;
+#define NUMBER(name) uint64_t name;
+    NUMBERS
+#undef NUMBER
     VkResult import_result; // the last that was no success
 };
 
@@ -401,15 +410,8 @@ void binaries_print(const Binaries *binaries)
     for (uint32_t i = 0; i < binaries->global_key.keySize; ++i)
         printf("%02x", binaries->global_key.key[i]);
     printf("\", \"archive\": \"%s\"", binaries->archive);
-#define NUMBER(name) printf(", \"" #name "\": %" PRIu64, binaries->name)
-    NUMBER(from_archive);
-    NUMBER(from_internal);
-    NUMBER(captured);
-    NUMBER(compiled);
-    NUMBER(import_failed);
-    NUMBER(from_binaries_failed);
-    NUMBER(read_failed);
-#undef NUMBER
+#define NUMBER(name) printf(", \"" #name "\": %" PRIu64, binaries->name);
+    NUMBERS
     printf(", \"import_result\": %d", binaries->import_result);
 }
 

@@ -1,7 +1,7 @@
 #include "objects.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include "../files.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,26 +173,6 @@ static void create_passes(Objects *objects, VkDevice device)
 
 // ---- The program's own cache -----------------------------------------------------------------------------------
 
-void *read_file(const char *path, size_t *bytes)
-{
-    *bytes = 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        if (errno != ENOENT)
-            die("%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    void *data = allocate(size > 0 ? (size_t)size : 1, 1);
-    if (size < 0 || fread(data, 1, (size_t)size, file) != (size_t)size)
-        die("%s cannot be read", path);
-    fclose(file);
-    *bytes = (size_t)size;
-    return data;
-}
-
 void create_cache(Objects *objects, VkDevice device, const Options *options)
 {
     if (options->cache == CACHE_NONE)
@@ -223,12 +203,7 @@ void cache_save(const Objects *objects, VkDevice device, const char *path)
     size_t size = cache_size(objects, device);
     void *data = allocate(size, 1);
     must(vkGetPipelineCacheData(device, objects->cache, &size, data), "vkGetPipelineCacheData");
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        die("%s: %s", path, strerror(errno));
-    size_t written = fwrite(data, 1, size, file);
-    if (fclose(file) != 0 || written != size)
-        die("%s cannot be written", path);
+    write_file(path, data, size);
     free(data);
 }
 

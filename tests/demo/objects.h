@@ -24,9 +24,6 @@ typedef struct {
 
 uint32_t pass_colors(Pass pass);
 
-// Everything in the file, to be freed; NULL and no bytes when there is no such file, as on a program's first start.
-void *read_file(const char *path, size_t *bytes);
-
 // Of the command line; replaces what was there.
 void create_cache(Objects *objects, VkDevice device, const Options *options);
 void objects_create(Objects *objects, const Context *context, const Options *options);

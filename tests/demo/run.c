@@ -60,7 +60,7 @@ static void note_call(Tally *tally, const Options *options, const Batch *batch, 
     bool refused =
         result == VK_PIPELINE_COMPILE_REQUIRED && (options->fail_on_compile_required || options->early_return);
     ++tally->calls;
-    tally->create_ns += ns;
+    tally->create_ns_total += ns;
     note_result(tally, result);
     for (uint32_t i = 0; i < batch->count; ++i) {
         VkPipeline handle = batch->handles[i];
@@ -324,16 +324,9 @@ static void add_tally(Tally *sum, const Tally *part)
 {
     memcpy(sum->samples + sum->pipelines, part->samples, part->pipelines * sizeof *sum->samples);
     memcpy(sum->handles + sum->pipelines, part->handles, part->pipelines * sizeof *sum->handles);
-    sum->pipelines += part->pipelines;
-    sum->created += part->created;
-    sum->failed += part->failed;
-    sum->null_handles += part->null_handles;
-    sum->compile_required += part->compile_required;
-    sum->calls += part->calls;
-    sum->feedback_valid += part->feedback_valid;
-    sum->feedback_cache_hit += part->feedback_cache_hit;
-    sum->feedback_untouched += part->feedback_untouched;
-    sum->create_ns += part->create_ns;
+#define ADD(name) sum->name += part->name;
+    TALLY_NUMBERS(ADD)
+    FEEDBACK_NUMBERS(ADD)
     for (uint32_t i = 0; i < part->result_count; ++i)
         note_result(sum, part->results[i]);
 }
