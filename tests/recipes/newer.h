@@ -18,14 +18,6 @@
 /* VK_PIPELINE_CREATE_2_DESCRIPTOR_HEAP_BIT_EXT */
 #define CREATE_DESCRIPTOR_HEAP 0x1000000000ull
 
-/* Some of VkDescriptorMappingSourceEXT, VK_EXT_descriptor_heap */
-typedef enum MappingSource {
-    HEAP_WITH_CONSTANT_OFFSET = 0,
-    HEAP_WITH_PUSH_INDEX = 1,
-    PUSH_ADDRESS = 6,
-    INDIRECT_ADDRESS = 7,
-} MappingSource;
-
 /* VkDescriptorSetAndBindingMappingEXT. What the numbers mean depends on the source. */
 typedef struct DescriptorMapping {
     VkStructureType sType;
@@ -34,7 +26,7 @@ typedef struct DescriptorMapping {
     uint32_t firstBinding;
     uint32_t bindingCount;
     VkFlags resourceMask;
-    MappingSource source;
+    uint32_t source; /* VkDescriptorMappingSourceEXT */
     _Alignas(8) uint32_t numbers[14];
 } DescriptorMapping;
 

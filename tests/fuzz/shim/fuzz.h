@@ -110,7 +110,13 @@ VkResult sometimes_fails(void);
 void check_info(enum BindPoint point, const AnyCreateInfo *info);
 PFN_vkVoidFunction VKAPI_CALL driver_instance_function(VkInstance instance, const char *name);
 PFN_vkVoidFunction VKAPI_CALL driver_device_function(VkDevice device, const char *name);
-PFN_vkVoidFunction driver_pipeline_function(const char *name);
+typedef struct Name {
+    const char *name;
+    PFN_vkVoidFunction function;
+} Name;
+#define NAME(name, function) {name, (PFN_vkVoidFunction)function}
+/* pipelines.c; the last has no name. */
+extern const Name pipeline_names[];
 void fill_key(VkPipelineBinaryKeyKHR *key);
 extern VkPhysicalDevice driver_physical_device;
 

@@ -294,27 +294,18 @@ static VKAPI_ATTR VkResult VKAPI_CALL release_captured(VkDevice, const VkRelease
     return VK_SUCCESS;
 }
 
-PFN_vkVoidFunction driver_pipeline_function(const char *name)
-{
-    static const struct {
-        const char *name;
-        PFN_vkVoidFunction function;
-    } names[] = {
-        {"vkCreateGraphicsPipelines", (PFN_vkVoidFunction)create_graphics},
-        {"vkCreateComputePipelines", (PFN_vkVoidFunction)create_compute},
-        {"vkCreateRayTracingPipelinesKHR", (PFN_vkVoidFunction)create_ray_tracing},
-        {"vkDestroyPipeline", (PFN_vkVoidFunction)destroy_pipeline},
-        {"vkDeferredOperationJoinKHR", (PFN_vkVoidFunction)join},
-        {"vkGetDeferredOperationResultKHR", (PFN_vkVoidFunction)operation_result},
-        {"vkDestroyDeferredOperationKHR", (PFN_vkVoidFunction)destroy_operation},
-        {"vkGetPipelineKeyKHR", (PFN_vkVoidFunction)pipeline_key},
-        {"vkCreatePipelineBinariesKHR", (PFN_vkVoidFunction)create_binaries},
-        {"vkDestroyPipelineBinaryKHR", (PFN_vkVoidFunction)destroy_binary},
-        {"vkGetPipelineBinaryDataKHR", (PFN_vkVoidFunction)binary_data},
-        {"vkReleaseCapturedPipelineDataKHR", (PFN_vkVoidFunction)release_captured},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].function;
-    return NULL;
-}
+const Name pipeline_names[] = {
+    NAME("vkCreateGraphicsPipelines", create_graphics),
+    NAME("vkCreateComputePipelines", create_compute),
+    NAME("vkCreateRayTracingPipelinesKHR", create_ray_tracing),
+    NAME("vkDestroyPipeline", destroy_pipeline),
+    NAME("vkDeferredOperationJoinKHR", join),
+    NAME("vkGetDeferredOperationResultKHR", operation_result),
+    NAME("vkDestroyDeferredOperationKHR", destroy_operation),
+    NAME("vkGetPipelineKeyKHR", pipeline_key),
+    NAME("vkCreatePipelineBinariesKHR", create_binaries),
+    NAME("vkDestroyPipelineBinaryKHR", destroy_binary),
+    NAME("vkGetPipelineBinaryDataKHR", binary_data),
+    NAME("vkReleaseCapturedPipelineDataKHR", release_captured),
+    {NULL, NULL},
+};
