@@ -44,7 +44,7 @@ EXCLUDED = {
     "test_sanitized_programs.py": "likewise",
     "test_hosts_dlopen.py::test_inside_of_dlopen[destructor]": "the driver alone fails there, too",
     "test_hosts_dlopen.py::test_no_long_wait[destructor]": "likewise",
-    "test_crash_marker.py::test_ends_in_hits": "AddressSanitizer gives no address twice, so each layout is another handle",
+    "test_crash_marker.py::test_ends_in_hits": "AddressSanitizer gives no address twice",
     "test_elevated.py": "LeakSanitizer does not work there, and takes no options",
     "test_hosts_limits.py::test_a_mebibyte_of_address_space_to_spare": "it is measured to what the layer needs",
     "test_hosts_limits.py::test_stack_of_application_threads": "likewise",
