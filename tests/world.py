@@ -212,6 +212,10 @@ class World:
         joined. The driver's comes first, because tests/storage makes its calls by number, past all others."""
         given = {key: value for key, value in {**self.environment, **changes}.items() if value is not None}
         if changes.get("LD_PRELOAD"):
+            if "PYLAYER_TEST_REPORTS" in os.environ:
+                import pytest
+
+                pytest.skip("a sanitizer's runtime must be the first library (tests/sanitize)")
             given["LD_PRELOAD"] = f"{self.environment.get('LD_PRELOAD', '')}:{changes['LD_PRELOAD']}"
         return given
 

@@ -1,34 +1,25 @@
 """Pipeline binaries against the raw floor, and what the driver's own disk cache costs: part of `make bench`.
 
 The raw floor is the demo program with --source and without any layer: key, look-up in a table of its own,
-vkCreatePipelineBinariesKHR from data, vkCreate*Pipelines. Alone, on RADV null hardware:
+vkCreatePipelineBinariesKHR from data, vkCreate*Pipelines. Alone, with the driver that the environment gives:
 
-    python tests/bench/binaries.py
-
-and with the driver that the environment gives, whichever that is:
-
-    python tests/bench/binaries.py --here
+    python tests/bench/run.py --only binaries,driver-cache --here
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import shutil
 import statistics
-import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from figures import Figure, Row, show
+from figures import Figure, Row, show_table
 from pipeline_binaries import APPLICATION, bytes_on_disk
-from rich.console import Console
-from rich.table import Table
 from stores import copy
-from world import LAYER_NAME, World
+from world import LAYER_NAME, Run, World
 
 MODES = ("cells", "binaries")
 VALUES = ("keep", "replace")
@@ -74,7 +65,7 @@ class Binaries:
             PYLAYER_CONFIG=str(config),
             **self.disk(disk),
         )
-        result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+        result: dict[str, Any] = Run.of(process)
         assert result["created"] == self.count
         if layered:
             result["counters"] = self.world.last()
@@ -223,43 +214,25 @@ class DriverCache:
         }
 
 
-def show_driver_cache(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table(title="The driver's own disk cache, kept or replaced: medians per pipeline, bytes in its directory")
-    table.add_column("way")
-    for heading in ("cold", "", "store and driver cache warm", "", "store warm", "written cold", "written store warm"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        warm, requeued = row["store_warm_ns"], row["requeued_bytes"]
-        table.add_row(
-            row["way"],
-            f"{row['cold_ns'] / 1e3:.1f} us",
-            f"{row['cold_ratio']:.2f} x",
-            f"{row['both_warm_ns'] / 1e3:.1f} us",
-            f"{row['both_warm_ratio']:.2f} x",
-            "" if warm is None else f"{warm / 1e3:.1f} us",
-            f"{row['cold_bytes'] / 1024:.0f} KiB",
-            "" if requeued is None else f"{requeued / 1024:.0f} KiB",
-        )
-    console.print(table)
+def show_driver_cache(rows: list[dict[str, Any]]) -> None:
+    def cells(row: dict[str, Any]) -> Iterator[str]:
+        yield row["way"]
+        for times in ("cold", "both_warm"):
+            yield f"{row[f'{times}_ns'] / 1e3:.1f} us"
+            yield f"{row[f'{times}_ratio']:.2f} x"
+        yield "" if row["store_warm_ns"] is None else f"{row['store_warm_ns'] / 1e3:.1f} us"
+        for written in ("cold_bytes", "requeued_bytes"):
+            yield "" if row[written] is None else f"{row[written] / 1024:.0f} KiB"
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
-    parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds of the warm figures (25)")
-    parser.add_argument("--cold-rounds", type=int, default=7, help="rounds of the cold figures (7)")
-    options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        bench = Binaries(Path(directory), options.count, options.here)
-        figures = bench.rows(options.rounds, options.cold_rounds)
-        rows = bench.driver_cache(options.cold_rounds)
-    show(console, figures)
-    show_driver_cache(console, rows)
-    for remark in bench.remarks:
-        console.print(remark)
-
-
-if __name__ == "__main__":
-    main()
+    title = "The driver's own disk cache, kept or replaced: medians per pipeline, bytes in its directory"
+    headings = (
+        "way",
+        "cold",
+        "",
+        "store and driver cache warm",
+        "",
+        "store warm",
+        "written cold",
+        "written store warm",
+    )
+    show_table(title, headings, (list(cells(row)) for row in rows))

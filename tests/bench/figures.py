@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,6 +12,16 @@ from rich.table import Table
 
 #: Nanoseconds of a unit.
 SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+
+
+def start_ns(run: Mapping[str, Any]) -> float:
+    """Returns how long the demo took for vkCreateInstance and vkCreateDevice."""
+    return float(run["create_instance_ns"] + run["create_device_ns"])
+
+
+def created_ns(run: Mapping[str, Any]) -> float:
+    """Returns how long it took for its pipelines, with the reading and loading of its own cache."""
+    return float(run["create_ns_total"] + run["create_cache_ns"] + run["read_cache_ns"])
 
 
 class Figure:
@@ -91,10 +103,18 @@ def limit_text(figure: dict[str, Any]) -> str:
 HEADINGS = ("what", "baseline", "alone", "layer", "as installed", "bare", "limit")
 
 
-def show(console: Console, rows: list[Row]) -> None:
-    table = Table(title="pylayer benchmark: medians over interleaved rounds; alone and layer are as installed")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading in ("what", "baseline") else "right")
+def show_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Console:
+    """Prints a table, of which so many columns are words. In a file, too, nothing is cut."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    table = Table(title=title)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if number < left else "right")
     for row in rows:
-        table.add_row(*texts(row.as_dict()))
+        table.add_row(*row)
     console.print(table)
+    return console
+
+
+def show(rows: list[Row]) -> Console:
+    title = "pylayer benchmark: medians over interleaved rounds; alone and layer are as installed"
+    return show_table(title, HEADINGS, (texts(row.as_dict()) for row in rows), left=2)

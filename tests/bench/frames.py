@@ -1,20 +1,14 @@
 """What it costs that the layer sees frames: part of `make bench`.
 
 On the scripted driver (tests/driver), whose calls take next to no time: RADV without hardware has no surface to present
-to. Alone:
-
-    python tests/bench/frames.py
+to.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from figures import Figure, Row, show
-from rich.console import Console
+from figures import Figure, Row
 from world import BUILD, LAYER_NAME, World
 
 PRESENTS, PIPELINES = 200_000, 10_000
@@ -38,8 +32,3 @@ def frames(directory: Path, rounds: int) -> list[Row]:
         present.add(*(nanoseconds(world, layers, "present", *loop) for layers in (None, LAYER_NAME)))
         pipeline.add(*(nanoseconds(world, LAYER_NAME, "pipeline", count, *create) for count in ("0", "2")))
     return [Row(None, present), Row(None, pipeline)]
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as name:
-        show(Console(width=None if sys.stdout.isatty() else 140), frames(Path(name), 21))

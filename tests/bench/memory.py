@@ -9,7 +9,6 @@ RADV without hardware and without Mesa's disk cache, or with --here on the drive
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import statistics
 import sys
@@ -20,9 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from rich.console import Console
-from rich.table import Table
-from world import BUILD, LAYER_NAME, World
+from figures import show_table
+from world import LAYER_NAME, Run, World
 
 LIMIT = 1.10
 
@@ -72,24 +70,19 @@ class Bench:
             self.worlds[name] = world
         return self.worlds[name]
 
-    def run(self, way: Way, save: bool = False) -> dict[str, Any]:
+    def run(self, way: Way, save: bool = False) -> Run:
         """A program with a cache file writes it again, as programs do, when its memory was measured."""
         world = self.world(way)
         file = str(world.directory / "own.cache")
-        cache = {"FILE": file, "empty": "object"}.get(way.cache, way.cache)
-        command = [
-            str(BUILD / "demo" / "pipelines"),
-            "--json",
+        arguments = [
             "--memory",
             "--count",
-            str(self.count),
+            self.count,
             "--cache",
-            cache,
+            {"FILE": file, "empty": "object"}.get(way.cache, way.cache),
         ]
-        command += ["--cache-save", file] if save or way.cache == "FILE" else []
-        process = world.run(command, timeout=3600, VK_INSTANCE_LAYERS=LAYER_NAME if way.mode else None)
-        result: dict[str, Any] = json.loads(process.stdout)
-        return result
+        arguments += ["--cache-save", file] if save or way.cache == "FILE" else []
+        return world.demo(*arguments, layers=LAYER_NAME if way.mode else None, timeout=3600)
 
     def compiled(self) -> dict[Way, dict[str, Any]]:
         """Runs once what compiles, side by side. Afterwards files and stores have all pipelines, and what a first run
@@ -138,15 +131,14 @@ def figures(samples: dict[Way, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return rows
 
 
-def show(console: Console, rows: list[dict[str, Any]], count: int) -> None:
-    table = Table(title=f"Memory of a process with {count:,} pipelines; times the driver alone with its own cache")
-    for column in ("way", *MEASURES):
-        table.add_column(column, justify="left" if column == "way" else "right")
+def show(rows: list[dict[str, Any]], count: int) -> None:
+    cells = []
     for row in rows:
         over = any(row["limit"] and row[f"{name}_ratio"] > row["limit"] for name in ("peak", "steady"))
-        texts = [f"{row[name] / 2**20:.1f} MiB, {row[f'{name}_ratio']:.2f} x" for name in MEASURES]
-        table.add_row(row["way"] + (" (over)" if over else ""), *texts)
-    console.print(table)
+        texts = (f"{row[name] / 2**20:.1f} MiB, {row[f'{name}_ratio']:.2f} x" for name in MEASURES)
+        cells.append([row["way"] + (" (over)" if over else ""), *texts])
+    title = f"Memory of a process with {count:,} pipelines; times the driver alone with its own cache"
+    show_table(title, ("way", *MEASURES), cells)
 
 
 def main() -> None:
@@ -155,7 +147,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10000, help="pipelines (10000)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3); what compiles runs once")
     options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 160)
     samples: dict[Way, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Bench(Path(directory), options.count, options.here)
@@ -163,8 +154,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for way in WAYS:
                 samples[way].append(compiled[way] if way.compiles else bench.sample(way))
-    rows = figures(samples)
-    show(console, rows, options.count)
+    show(figures(samples), options.count)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ pages.py puts the figures into docs/internals/performance.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
 import shutil
@@ -25,15 +26,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import xxhash
 from binaries import Binaries, show_driver_cache
-from figures import Figure, Row, show
+from figures import Figure, Row, created_ns, show, start_ns
 from frames import frames
 from pipeline_binaries import APPLICATION
-from rich.console import Console
 from stores import copy
-from world import BUILD, LAYER_NAME, World
+from world import BUILD, LAYER_NAME, Run, World
 
 #: What is stored, and how the program ended that stored it.
 FORMS = {"cells": ("--no-destroy",), "chunks": ()}
+FROM_BLOB = "the same from one blob, reading and loading it"
+
+
+@contextlib.contextmanager
+def processor_time() -> Iterator[list[float]]:
+    """Yields a list, which afterwards has the nanoseconds of the processor that this process's children took."""
+    before, used = resource.getrusage(resource.RUSAGE_CHILDREN), [0.0]
+    yield used
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used[0] = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
 
 
 class Bench:
@@ -42,6 +52,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, directory: Path, installed: bool) -> None:
         directory.mkdir()
         self.world = World(directory)
+        self.layers = self.world.environment["VK_INSTANCE_LAYERS"]
         self.installed = installed
         self.disk = directory / "mesa"
         if installed:
@@ -55,10 +66,13 @@ class Bench:
         self.figures: list[Figure] = []
         self.blob = directory / "application.cache"
 
-    def figure(
-        self, name: str, baseline: str, limit: float | None, unit: str = "us", difference: bool = False
-    ) -> Figure:
-        self.figures.append(Figure(name, baseline, limit, unit, difference))
+    def figure(self, name: str, baseline: str, limit: float | None, unit: str = "us") -> Figure:
+        self.figures.append(Figure(name, baseline, limit, unit))
+        return self.figures[-1]
+
+    def more(self, name: str, baseline: str, limit: float | None) -> Figure:
+        """A figure of the milliseconds that the layer adds."""
+        self.figures.append(Figure(name, baseline, limit, "ms", difference=True))
         return self.figures[-1]
 
     def fresh_store(self) -> None:
@@ -69,27 +83,58 @@ class Bench:
         shutil.rmtree(self.disk, ignore_errors=True)
         self.disk.mkdir()
 
-    def keep_stores(self, count: int) -> None:
-        """Keeps two stores of so many pipelines: as a killed program leaves it, and as one that ends does."""
-        for form, ending in FORMS.items():
-            self.fresh_store()
-            self.world.demo("--count", count, *ending)
-            copy(self.world.store, self.directory / form)
-
     def use_store(self, form: str) -> None:
-        """Copies one of the kept stores: an idle program compacts its store, so each round begins with a copy."""
+        """Copies a kept store: an idle program compacts its store, so each round begins with a copy."""
         copy(self.directory / form, self.world.store)
+
+    def keep_store(self, form: str) -> None:
+        copy(self.world.store, self.directory / form)
+
+    # ---- runs ----------------------------------------------------------------------------------------
+
+    def both(self, *arguments: str | float | Path) -> list[Run]:
+        """The same run without the layer and under it."""
+        return [self.world.demo(*arguments, layers=layers) for layers in (None, self.layers)]
+
+    def save_blob(self, *arguments: str | float) -> None:
+        """Without the layer, saves what a cache of the program's own then has."""
+        self.world.demo(*arguments, "--cache", "object", "--cache-save", self.blob, layers=None)
+
+    def from_blob(self, *arguments: str | float) -> Run:
+        return self.world.demo(*arguments, "--cache", self.blob, layers=None)
+
+    def found(self, *arguments: str | float) -> tuple[float, dict[str, int]]:
+        """A run in which everything is stored: nanoseconds of all creations, and what was counted."""
+        run, counters = self.world.demo(*arguments), self.world.last()
+        assert counters["compiled"] == 0, counters
+        return run["create_ns_total"], counters
+
+    def process(self, steps: list[str], layers: str | None) -> tuple[float, float]:
+        """Returns wall time and processor time of one process, in nanoseconds."""
+        start = time.perf_counter_ns()
+        with processor_time() as used:
+            self.world.run([str(BUILD / "tests" / "host"), *steps], VK_INSTANCE_LAYERS=layers)
+            took = time.perf_counter_ns() - start
+        return took, used[0]
+
+    def begin(self, layers: str | None) -> tuple[float, float]:
+        """Returns how long a program takes until it has its cache, and its processor time, in nanoseconds."""
+        with processor_time() as used:
+            run = self.world.demo("--count", 1, "--cache", self.blob, layers=layers)
+        return start_ns(run) + run["create_cache_ns"], used[0]
+
+    # ---- figures -------------------------------------------------------------------------------------
 
     def cold(self, rounds: int) -> Iterator[None]:
         limit = 1.05 if self.installed else 1.03
         figure = self.figure("cold, per pipeline", "the driver alone, its cache empty", limit)
         for _ in range(rounds):
-            self.fresh_disk()
-            alone = self.world.demo("--count", self.count, layers=None)
-            self.fresh_disk()
-            self.fresh_store()
-            under = self.world.demo("--count", self.count)
-            figure.add(alone["create_ns_total"] / self.count, under["create_ns_total"] / self.count)
+            totals = []
+            for layers in (None, self.layers):
+                self.fresh_disk()
+                self.fresh_store()
+                totals.append(self.world.demo("--count", self.count, layers=layers)["create_ns_total"] / self.count)
+            figure.add(*totals)
             yield
 
     def state(self, rounds: int) -> Iterator[None]:
@@ -101,10 +146,8 @@ class Bench:
             for wanted in ("false", "true"):
                 self.fresh_disk()
                 self.fresh_store()
-                run = self.world.demo(
-                    "--count", self.count, **self.world.policy(f"settings: {{record_state: {wanted}}}")
-                )
-                totals.append(run["create_ns_total"] / self.count)
+                policy = self.world.policy(f"settings: {{record_state: {wanted}}}")
+                totals.append(self.world.demo("--count", self.count, **policy)["create_ns_total"] / self.count)
             recorded.add(*totals)
             for path in self.world.stored_files():
                 path.unlink()
@@ -120,44 +163,36 @@ class Bench:
         file is read, as the layer's are. The layer counts how long it read the store, so what is left is the hits."""
         hit = self.figure("warm, per pipeline", "the program's own VkPipelineCache from one blob", 1.15)
         for count in sorted({self.count // 2, self.count, 2 * self.count}):
-            baseline = "the same from one blob, reading and loading it"
-            forms = [(form, self.figure(f"{count} warm, {form}", baseline, 1.15, "ms")) for form in FORMS]
-            self.world.demo("--count", count, "--cache", "object", "--cache-save", self.blob, layers=None)
-            self.keep_stores(count)
+            forms = [(form, self.figure(f"{count} warm, {form}", FROM_BLOB, 1.15, "ms")) for form in FORMS]
+            self.save_blob("--count", count)
+            for form, ending in FORMS.items():
+                self.fresh_store()
+                self.world.demo("--count", count, *ending)
+                self.keep_store(form)
             for _ in range(rounds):
-                alone = self.world.demo("--count", count, "--cache", self.blob, layers=None)
-                loading = alone["read_cache_ns"] + alone["create_cache_ns"]
+                alone = self.from_blob("--count", count)
                 for form, figure in forms:
                     self.use_store(form)
-                    under = self.world.demo("--count", count)
-                    counters = self.world.last()
-                    assert counters["compiled"] == 0 and counters["hits"] == count == counters["fetched"], counters
-                    figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+                    under, counters = self.found("--count", count)
+                    assert counters["hits"] == count == counters["fetched"], counters
+                    figure.add(created_ns(alone), under)
                     if count == self.count:
-                        hits_ns = under["create_ns_total"] - counters["fetch_ns"]
-                        hit.add(alone["create_ns_total"] / count, hits_ns / count)
+                        hit.add(alone["create_ns_total"] / count, (under - counters["fetch_ns"]) / count)
                 yield
-            self.blob.unlink()
 
     def empty_cache(self, rounds: int) -> Iterator[None]:
         """The program begins with an empty cache of its own, and the store has all of its pipelines."""
-        baseline = "the same from one blob, reading and loading it"
-        figure = self.figure(f"{self.count} warm, own cache empty", baseline, 1.30, "ms")
-        self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
+        figure = self.figure(f"{self.count} warm, own cache empty", FROM_BLOB, 1.30, "ms")
+        self.save_blob("--count", self.count)
         self.fresh_store()
         for _ in range(2):  # the layer learns that the cache begins empty
             self.world.demo("--count", self.count, "--cache", "object")
-        copy(self.world.store, self.directory / "empty-cache")
+        self.keep_store("empty-cache")
         for _ in range(rounds):
-            alone = self.world.demo("--count", self.count, "--cache", self.blob, layers=None)
+            alone = self.from_blob("--count", self.count)
             self.use_store("empty-cache")
-            under = self.world.demo("--count", self.count, "--cache", "object")
-            counters = self.world.last()
-            assert counters["compiled"] == 0, counters
-            loading = alone["read_cache_ns"] + alone["create_cache_ns"]
-            figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+            figure.add(created_ns(alone), self.found("--count", self.count, "--cache", "object")[0])
             yield
-        self.blob.unlink()
 
     def enables_binaries(self, rounds: int) -> Iterator[None]:
         """The program enables VK_KHR_pipeline_binary, uses none of its commands, and the store has its pipelines."""
@@ -176,31 +211,25 @@ class Bench:
     def without_commands(self, source: str, count: int) -> float:
         """How long the program takes, with VK_KHR_pipeline_binary enabled and without, for its pipelines."""
         done = self.world.run([*APPLICATION, "--count", str(count), "--source", source], VK_INSTANCE_LAYERS=LAYER_NAME)
-        return float(json.loads(done.stdout.splitlines()[-1])["create_ns_total"])
+        return float(Run.of(done)["create_ns_total"])
 
     def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
-        each = self.links_count
+        arguments = ("--gpl", "--count", self.links_count)
         baseline = "the program's own blob, reading and loading it"
-        figure = self.figure(f"{each} links, fast and optimized", baseline, 1.15, "ms")
-        self.world.demo("--gpl", "--count", each, "--cache", "object", "--cache-save", self.blob, layers=None)
+        figure = self.figure(f"{self.links_count} links, fast and optimized", baseline, 1.15, "ms")
+        self.save_blob(*arguments)
         self.fresh_store()
-        self.world.demo("--gpl", "--count", each)
+        self.world.demo(*arguments)
         for _ in range(rounds):
-            alone = self.world.demo("--gpl", "--count", each, "--cache", self.blob, layers=None)
-            under = self.world.demo("--gpl", "--count", each)
-            counters = self.world.last()
-            assert counters["compiled"] == 0, counters
-            loading = alone["read_cache_ns"] + alone["create_cache_ns"]
-            figure.add(alone["create_ns_total"] + loading, under["create_ns_total"])
+            figure.add(created_ns(self.from_blob(*arguments)), self.found(*arguments)[0])
             yield
-        self.blob.unlink()
 
     def processes(self, rounds: int) -> Iterator[None]:
         """Whole processes, as scripts and tools start hundreds of."""
         for what, pipelines, limit in (("no pipeline", 0, 3.0), ("one stored pipeline", 1, 4.0)):
-            wall = self.figure(f"a process with {what}", "without the layer", limit, "ms", difference=True)
-            cpu = self.figure(f"processor time, {what}", "without the layer", 6.0, "ms", difference=True)
+            wall = self.more(f"a process with {what}", "without the layer", limit)
+            cpu = self.more(f"processor time, {what}", "without the layer", 6.0)
             steps = ["instance", "device", "pipelines", str(pipelines), "destroy-device", "destroy-instance"]
             self.fresh_store()
             for _ in range(3):
@@ -211,19 +240,11 @@ class Bench:
                 cpu.add(alone[1], under[1])
                 yield
 
-    def process(self, steps: list[str], layers: str | None) -> tuple[float, float]:
-        """Returns wall time and processor time of one process, in nanoseconds."""
-        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter_ns()
-        self.world.run([str(BUILD / "tests" / "host"), *steps], VK_INSTANCE_LAYERS=layers)
-        took, after = time.perf_counter_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-        return took, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
-
     def start(self, rounds: int) -> Iterator[None]:
-        figure = self.figure("vkCreateInstance + vkCreateDevice", "the driver alone", 1.0, "ms", difference=True)
+        figure = self.more("vkCreateInstance + vkCreateDevice", "the driver alone", 1.0)
         self.world.demo("--count", 1)  # the first run of all waits for its plan; that is the figure below
         for _ in range(rounds):
-            alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
-            figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+            figure.add(*map(start_ns, self.both("--count", 1)))
             yield
 
     def own_cache(self, rounds: int) -> Iterator[None]:
@@ -234,12 +255,9 @@ class Bench:
             for _ in range(3):
                 self.world.demo("--count", pipelines, *saved)
                 saved = ("--cache", self.blob, "--cache-save", self.blob)
-            size = f"{self.blob.stat().st_size / 1e6:.2g} MB"
-            name = f"vkCreateInstance to vkCreatePipelineCache, {size}"
-            wall = self.figure(name, "without the layer, and hashing", 1.0, "ms", difference=True)
-            cpu = self.figure(
-                f"processor time, own cache of {size}", "without the layer, and hashing", 3.0, "ms", difference=True
-            )
+            size, baseline = f"{self.blob.stat().st_size / 1e6:.2g} MB", "without the layer, and hashing"
+            wall = self.more(f"vkCreateInstance to vkCreatePipelineCache, {size}", baseline, 1.0)
+            cpu = self.more(f"processor time, own cache of {size}", baseline, 3.0)
             for _ in range(rounds):
                 alone, under = (self.begin(layers) for layers in (None, self.layers))
                 data, start = self.blob.read_bytes(), time.perf_counter_ns()
@@ -248,44 +266,32 @@ class Bench:
                 wall.add(alone[0] + hashing, under[0])
                 cpu.add(alone[1] + hashing, under[1])
                 yield
-            self.blob.unlink()
-
-    def begin(self, layers: str | None) -> tuple[float, float]:
-        """Returns how long a program takes until it has its cache, and its processor time, in nanoseconds."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run = self.world.demo("--count", 1, "--cache", self.blob, layers=layers)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took = run["create_instance_ns"] + run["create_device_ns"] + run["create_cache_ns"]
-        return took, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
 
     def start_with_store(self, rounds: int) -> Iterator[None]:
         """The store is read while the driver makes the device."""
         name = f"the same with {2 * self.count} pipelines in"
-        figures = [self.figure(f"{name} {what}", "the driver alone", None, "ms", difference=True) for what in FORMS]
+        figures = [(form, self.more(f"{name} {form}", "the driver alone", None)) for form in FORMS]
         for _ in range(rounds):
             alone = self.world.demo("--count", 1, layers=None)
-            for form, figure in zip(FORMS, figures, strict=True):
+            for form, figure in figures:
                 self.use_store(form)
-                under = self.world.demo("--count", 1)
-                figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+                figure.add(start_ns(alone), start_ns(self.world.demo("--count", 1)))
             yield
 
     def first_start(self, rounds: int) -> Iterator[None]:
-        figure = self.figure("the same, no plan kept yet", "the driver alone", None, "ms", difference=True)
+        figure = self.more("the same, no plan kept yet", "the driver alone", None)
         for _ in range(rounds):
             self.fresh_store()
-            alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
-            figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+            figure.add(*map(start_ns, self.both("--count", 1)))
             yield
 
     def first_stored(self, rounds: int) -> Iterator[None]:
         """A container's first run with a store that was pulled or copied, and no plan."""
-        name = "to the first stored pipeline, no plan kept yet"
-        figure = self.figure(name, "the same with a plan", 20.0, "ms", difference=True)
+        figure = self.more("to the first stored pipeline, no plan kept yet", "the same with a plan", 20.0)
         self.fresh_store()
         for _ in range(3):
             self.world.demo("--count", 1)
-        copy(self.world.store, self.directory / "one")
+        self.keep_store("one")
         for _ in range(rounds):
             samples = []
             for planned in (True, False):
@@ -294,13 +300,9 @@ class Bench:
                     shutil.rmtree(self.world.store / "plans")
                 run = self.world.demo("--count", 1)
                 assert self.world.last()["hits"] == 1
-                samples.append(run["create_instance_ns"] + run["create_device_ns"] + run["create_ns_total"])
+                samples.append(start_ns(run) + run["create_ns_total"])
             figure.add(*samples)
             yield
-
-    @property
-    def layers(self) -> str:
-        return self.world.environment["VK_INSTANCE_LAYERS"]
 
 
 #: In this order, with the rounds that each takes.
@@ -349,6 +351,7 @@ def main() -> None:
     parser.add_argument(
         "--own-caches", default="25,2600", help="pipelines in the program's own cache: 25,2600; 13000 are about 50 MB"
     )
+    parser.add_argument("--here", action="store_true", help="binaries and driver-cache on the environment's own driver")
     parser.add_argument("--json", type=Path, help="where the figures go (build/bench.json; with --only none)")
     names = [*STEPS, *OTHERS]
     parser.add_argument("--only", help=f"some of the steps, separated by commas: {', '.join(names)}")
@@ -356,20 +359,20 @@ def main() -> None:
     steps = options.only.split(",") if options.only else names
     if unknown := set(steps) - set(names):
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        rows = measure(Path(directory), options, [name for name in names if name in steps])
-    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        binaries = Binaries(Path(directory), options.count)
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as name:
+        directory = Path(name)
+        rows = measure(directory, options, [name for name in names if name in steps])
+        for of in ("binaries", "frames"):
+            (directory / of).mkdir()
+        binaries = Binaries(directory / "binaries", options.count, options.here)
         if "binaries" in steps:
             rows += binaries.rows(options.rounds, options.cold_rounds)
         driver_cache = binaries.driver_cache(options.cold_rounds) if "driver-cache" in steps else []
-    if "frames" in steps:
-        with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-            rows += frames(Path(directory), options.rounds)
-    show(console, rows)
+        if "frames" in steps:
+            rows += frames(directory / "frames", options.rounds)
+    console = show(rows)
     if driver_cache:
-        show_driver_cache(console, driver_cache)
+        show_driver_cache(driver_cache)
     for remark in binaries.remarks:
         console.print(remark)
     whole = not options.only

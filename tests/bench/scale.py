@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from figures import Figure, Row, show
-from rich.console import Console
+from figures import Figure, Row, show, start_ns
 from stores import cells_of, compaction, copy, folder_of, write
 from world import World
 
@@ -31,7 +30,7 @@ def measure(world: World, store: Path, name: str, blob: Path, rounds: int) -> li
             continue
         assert (world.last()["hits"], world.last()["compiled"]) == (1, 0), world.last()
         figures[0].add(alone["create_ns_total"], under["create_ns_total"])
-        figures[1].add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+        figures[1].add(start_ns(alone), start_ns(under))
     return [Row(None, figure) for figure in figures]
 
 
@@ -57,7 +56,7 @@ def main() -> None:
             compaction(folder_of(packs))
             for store in (journals, packs):
                 rows += measure(world, store, store.name.replace("-", " records, "), blob, options.rounds)
-    show(Console(width=None if sys.stdout.isatty() else 140), rows)
+    show(rows)
 
 
 if __name__ == "__main__":

@@ -36,12 +36,6 @@ static VkPipelineCache caches[MAX_THREADS];
 static pthread_barrier_t barrier;
 static uint64_t ends[MAX_THREADS];
 
-static void must(VkResult result, const char *call)
-{
-    if (result != VK_SUCCESS)
-        die("%s: VkResult %d", call, result);
-}
-
 /* Numbers from 0, the same ones in every process. */
 static void prepare_recipe(Recipe *recipe, uint64_t number)
 {
@@ -60,9 +54,7 @@ static void *run_thread(void *argument)
 {
     uint32_t self = (uint32_t)(uintptr_t)argument;
     Recipe *mine = recipes + (misses ? (size_t)self * count : 0);
-    VkPipeline *pipelines = calloc(count, sizeof *pipelines);
-    if (!pipelines)
-        die("out of memory");
+    VkPipeline *pipelines = allocate(count, sizeof *pipelines);
     for (uint32_t round = 0; round < rounds; ++round) {
         /* Recipes are there, and the clocks start; all are done, and they were read. */
         pthread_barrier_wait(&barrier);
@@ -165,9 +157,9 @@ int main(int argument_count, char **arguments)
     context_create_instance(&context, &options);
     context_create_device(&context, &options);
     objects_create(&objects, &context, &options);
-    recipes = calloc((size_t)count * (misses ? thread_count : 1), sizeof *recipes);
-    uint64_t *results = calloc(rounds, sizeof *results), *processor = calloc(rounds, sizeof *processor);
-    if (!recipes || !results || !processor || pthread_barrier_init(&barrier, NULL, thread_count + 1))
+    recipes = allocate((size_t)count * (misses ? thread_count : 1), sizeof *recipes);
+    uint64_t *results = allocate(rounds, sizeof *results), *processor = allocate(rounds, sizeof *processor);
+    if (pthread_barrier_init(&barrier, NULL, thread_count + 1))
         die("out of memory");
     create_caches((Caches)wanted);
     if (!misses)

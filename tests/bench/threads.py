@@ -17,11 +17,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from rich.console import Console
-from rich.table import Table
+from figures import show_table
 from world import BUILD, LAYER_NAME, World
 
 THREADS = (1, 2, 4, 8, 16)
@@ -98,7 +97,7 @@ class Bench:
         return time
 
 
-def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, object]]:
+def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, Any]]:
     for threads in THREADS:
         samples: dict[Way, list[Sample]] = {way: [] for way in WAYS}
         for _ in range(rounds):
@@ -119,24 +118,22 @@ def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, object]]
             }
 
 
-def show(console: Console, figures: list[dict[str, object]]) -> None:
+def show(figures: list[dict[str, Any]]) -> None:
     for work in WORKS:
         mine = {(figure["way"], figure["threads"]): figure for figure in figures if figure["work"] == work}
         if not mine:
             continue
-        table = Table(title=f"{work}: time of a creation, and its ratio to {BASELINE.name}")
-        table.add_column("threads")
-        for threads in THREADS:
-            table.add_column(str(threads), justify="right")
+        rows = []
         for way in WAYS:
             cells = [mine[way.name, threads] for threads in THREADS]
+            over = ["" if cell["met"] else " (over)" for cell in cells]
             texts = [
-                f"{cell['ns'] / 1e3:.2f} us, {cell['ratio']:.2f} x{'' if cell['met'] else ' (over)'}, "  # type: ignore[operator]
-                f"cpu {cell['processor_ratio']:.2f} x"
-                for cell in cells
+                f"{cell['ns'] / 1e3:.2f} us, {cell['ratio']:.2f} x{late}, cpu {cell['processor_ratio']:.2f} x"
+                for cell, late in zip(cells, over, strict=True)
             ]
-            table.add_row(way.name, *texts)
-        console.print(table)
+            rows.append([way.name, *texts])
+        title = f"{work}: time of a creation, and its ratio to {BASELINE.name}"
+        show_table(title, ["threads", *map(str, THREADS)], rows)
 
 
 def main() -> None:
@@ -146,12 +143,11 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=PIPELINES, help=f"pipelines in the caches ({PIPELINES})")
     parser.add_argument("--work", choices=WORKS, action="append", help="only this; may be given several times")
     options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 160)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
         bench = Bench(Path(directory), options.pipelines, options.here)
         figures = [figure for work in options.work or WORKS for figure in measure(bench, work, options.rounds)]
-    show(console, figures)
-    console.print(f"{os.cpu_count()} processors.")
+    show(figures)
+    print(f"{os.cpu_count()} processors.")
 
 
 if __name__ == "__main__":

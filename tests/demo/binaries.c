@@ -1,5 +1,6 @@
 #include "binaries.h"
 
+#include "../files.h"
 #include "../pipeline_binary.h"
 
 #include <inttypes.h>
@@ -30,6 +31,12 @@ typedef struct Made {
     VkPipelineBinaryKHR handles[];
 } Made;
 
+#define NUMBERS                                                                                                        \
+    NUMBER(from_archive)                                                                                               \
+    NUMBER(from_internal)                                                                                              \
+    NUMBER(captured)                                                                                                   \
+    NUMBER(compiled) NUMBER(import_failed) NUMBER(from_binaries_failed) NUMBER(read_failed)
+
 struct Binaries {
     const Context *context;
     const Options *options;
@@ -45,17 +52,11 @@ struct Binaries {
     uint32_t entry_count;
     void *tree; // of entries, by their keys
     Made *made; // what pipelines were made from
-    uint64_t from_archive, from_internal, captured, compiled, import_failed, from_binaries_failed, read_failed;
+#define NUMBER(name) uint64_t name;
+    NUMBERS
+#undef NUMBER
     VkResult import_result; // the last that was no success
 };
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        die("out of memory");
-    return memory;
-}
 
 static uint32_t number_at(const uint8_t *bytes)
 {
@@ -107,17 +108,13 @@ static size_t size_of_entry(const uint8_t *bytes, size_t left)
 // Binaries of another global key are of no use (VK_KHR_pipeline_binary: 'must not be passed').
 static void load(Binaries *binaries, const char *path)
 {
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    binaries->archive = file ? "loaded" : "absent";
-    if (!file)
+    size_t size = 0, at = HEAD_BYTES;
+    uint8_t *bytes = path ? read_file(path, &size) : NULL;
+    binaries->archive = bytes ? "loaded" : "absent";
+    if (!bytes)
         return;
-    fseek(file, 0, SEEK_END);
-    size_t size = (size_t)ftell(file), at = HEAD_BYTES;
-    rewind(file);
-    uint8_t *bytes = allocate(size, 1);
-    if (fread(bytes, 1, size, file) != size || size < HEAD_BYTES || memcmp(bytes, "BINS", MAGIC_BYTES) != 0)
+    if (size < HEAD_BYTES || memcmp(bytes, "BINS", MAGIC_BYTES) != 0)
         die("%s is no archive", path);
-    fclose(file);
     bool same = memcmp(bytes + MAGIC_BYTES, &binaries->global_key.keySize, KEY_BYTES) == 0;
     if (!same && !binaries->options->any_global_key)
         binaries->archive = "stale";
@@ -363,9 +360,7 @@ VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeli
     }
     const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, info_of(recipe, kind)};
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    VkResult result = binaries->get_key(binaries->context->device, &keyed, &key);
-    if (result != VK_SUCCESS)
-        die("vkGetPipelineKeyKHR: VkResult %d", result);
+    must(binaries->get_key(binaries->context->device, &keyed, &key), "vkGetPipelineKeyKHR");
     const Entry *entry = find(binaries, &key);
     if (entry && make_from_archive(binaries, recipe, kind, entry, pipeline))
         return VK_SUCCESS;
@@ -374,7 +369,7 @@ VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeli
     if (!internal || (source != SOURCE_CREATE && !properties->pipelineBinaryPrefersInternalCache))
         return make_with_capture(binaries, recipe, kind, &key, pipeline);
     ++binaries->compiled;
-    result = create_with(binaries, recipe, kind, NULL, pipeline);
+    VkResult result = create_with(binaries, recipe, kind, NULL, pipeline);
     Made *found = result == VK_SUCCESS ? probe(binaries, recipe, kind) : NULL;
     if (found)
         archive(binaries, &key, found);
@@ -404,9 +399,7 @@ Binaries *binaries_open(const Context *context, const Options *options)
     binaries->global_key.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
     if (options->source == SOURCE_UNUSED)
         return binaries;
-    VkResult result = binaries->get_key(context->device, NULL, &binaries->global_key);
-    if (result != VK_SUCCESS)
-        die("vkGetPipelineKeyKHR: VkResult %d", result);
+    must(binaries->get_key(context->device, NULL, &binaries->global_key), "vkGetPipelineKeyKHR");
     load(binaries, options->archive);
     return binaries;
 }
@@ -417,15 +410,8 @@ void binaries_print(const Binaries *binaries)
     for (uint32_t i = 0; i < binaries->global_key.keySize; ++i)
         printf("%02x", binaries->global_key.key[i]);
     printf("\", \"archive\": \"%s\"", binaries->archive);
-#define NUMBER(name) printf(", \"" #name "\": %" PRIu64, binaries->name)
-    NUMBER(from_archive);
-    NUMBER(from_internal);
-    NUMBER(captured);
-    NUMBER(compiled);
-    NUMBER(import_failed);
-    NUMBER(from_binaries_failed);
-    NUMBER(read_failed);
-#undef NUMBER
+#define NUMBER(name) printf(", \"" #name "\": %" PRIu64, binaries->name);
+    NUMBERS
     printf(", \"import_result\": %d", binaries->import_result);
 }
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_EXTENSIONS = 16 };
-
 uint64_t now_ns(void)
 {
     struct timespec t;
@@ -50,8 +48,7 @@ void context_create_instance(Context *context, const Options *options)
     uint64_t start = now_ns();
     VkResult result = vkCreateInstance(&info, NULL, &context->instance);
     context->create_instance_ns = now_ns() - start;
-    if (result != VK_SUCCESS)
-        die("vkCreateInstance: VkResult %d", result);
+    must(result, "vkCreateInstance");
 }
 
 // ---- Choice of the device --------------------------------------------------------------------------------------
@@ -105,16 +102,11 @@ static void choose_device(Context *context, const Options *options)
 
 // ---- Extensions and features -----------------------------------------------------------------------------------
 
-typedef struct {
-    const char *names[MAX_EXTENSIONS];
-    uint32_t count;
-} Extensions;
-
 static bool device_has(VkPhysicalDevice physical, const char *name)
 {
     uint32_t count = 0;
     vkEnumerateDeviceExtensionProperties(physical, NULL, &count, NULL);
-    VkExtensionProperties *all = calloc(count + 1, sizeof *all);
+    VkExtensionProperties *all = allocate(count, sizeof *all);
     vkEnumerateDeviceExtensionProperties(physical, NULL, &count, all);
     bool found = false;
     for (uint32_t i = 0; i < count; ++i)
@@ -123,92 +115,66 @@ static bool device_has(VkPhysicalDevice physical, const char *name)
     return found;
 }
 
-static void require(const Context *context, Extensions *extensions, const char *name)
-{
-    if (!device_has(context->physical, name))
-        die("%s has no %s", context->properties.deviceName, name);
-    extensions->names[extensions->count++] = name;
-}
-
-// An extension that became part of a Vulkan version.
-static void require_before(const Context *context, Extensions *extensions, uint32_t version, const char *name)
-{
-    if (context->api < version)
-        require(context, extensions, name);
-}
-
-static Extensions choose_extensions(const Context *context, const Options *options)
-{
-    Extensions e = {.count = 0};
-    if (options->feedback)
-        require_before(context, &e, VK_API_VERSION_1_3, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
-    if (options->cache_control)
-        require_before(context, &e, VK_API_VERSION_1_3, VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME);
-    if (options->kind == KIND_LIBRARIES) {
-        require(context, &e, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME);
-        require(context, &e, VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME);
-    }
-    if (options->kind == KIND_RAY_TRACING) {
-        // VUID-vkCreateDevice-ppEnabledExtensionNames-01387: with all that they build on.
-        require(context, &e, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME);
-        require(context, &e, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME);
-        require(context, &e, VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME);
-        require_before(context, &e, VK_API_VERSION_1_2, VK_KHR_SPIRV_1_4_EXTENSION_NAME);
-        require_before(context, &e, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
-        require_before(context, &e, VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
-        require_before(context, &e, VK_API_VERSION_1_2, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
-    }
-    if (uses_binaries(options)) {
-        require(context, &e, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
-        require(context, &e, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
-    }
-    return e;
-}
-
+// What the command line needs of a device.
 typedef struct {
-    VkPhysicalDeviceVulkan13Features vulkan13;
-    VkPhysicalDevicePipelineCreationCacheControlFeatures cache_control;
-    VkPhysicalDeviceGraphicsPipelineLibraryFeaturesEXT libraries;
-    VkPhysicalDeviceRayTracingPipelineFeaturesKHR ray_tracing;
-    VkPhysicalDeviceAccelerationStructureFeaturesKHR acceleration;
-    VkPhysicalDeviceBufferDeviceAddressFeatures addresses;
-    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5;
-    VkPhysicalDevicePipelineBinaryFeaturesKHR binaries;
-    VkPhysicalDeviceFeatures2 features2;
-} Features;
+    bool wanted;
+    const char *extension;
+    uint32_t version;     // of Vulkan, from which on it is no extension; 0: there is none
+    VkStructureType type; // of the struct whose first feature is needed; 0: none is
+} Need;
 
-static void chain(Features *features, void *structure, VkStructureType type)
+enum { NEEDS = 13 };
+
+static void list_needs(const Options *options, Need needs[NEEDS])
+{
+#define FEATURES(name) VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##name
+    bool libraries = options->kind == KIND_LIBRARIES, rays = options->kind == KIND_RAY_TRACING;
+    bool binaries = uses_binaries(options);
+    const uint32_t v12 = VK_API_VERSION_1_2, v13 = VK_API_VERSION_1_3;
+    const Need all[NEEDS] = {
+        {options->feedback, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME, v13, 0},
+        // VUID-VkDeviceCreateInfo-pNext-06532: the struct of Vulkan 1.3 or this one, never both.
+        {options->cache_control && !options->features13, VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME, v13,
+         FEATURES(PIPELINE_CREATION_CACHE_CONTROL_FEATURES)},
+        {libraries, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, 0, 0},
+        {libraries, VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, 0,
+         FEATURES(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT)},
+        // VUID-vkCreateDevice-ppEnabledExtensionNames-01387: with all that they build on.
+        {rays, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, 0, FEATURES(RAY_TRACING_PIPELINE_FEATURES_KHR)},
+        {rays, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, 0, FEATURES(ACCELERATION_STRUCTURE_FEATURES_KHR)},
+        {rays, VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, 0, 0},
+        {rays, VK_KHR_SPIRV_1_4_EXTENSION_NAME, v12, 0},
+        {rays, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, v12, 0},
+        {rays, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, v12, FEATURES(BUFFER_DEVICE_ADDRESS_FEATURES)},
+        {rays, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME, v12, 0},
+        {binaries, VK_KHR_MAINTENANCE_5_EXTENSION_NAME, 0, FEATURES(MAINTENANCE_5_FEATURES_KHR)},
+        {binaries, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, 0, FEATURES(PIPELINE_BINARY_FEATURES_KHR)},
+    };
+    memcpy(needs, all, sizeof all);
+}
+
+// What is enabled. Every struct of features is like `one`, with as many of the members as it has.
+typedef struct {
+    const char *extensions[NEEDS];
+    uint32_t extension_count;
+    VkPhysicalDeviceFeatures2 all;
+    VkPhysicalDeviceVulkan13Features vulkan13;
+    struct {
+        VkStructureType sType;
+        void *pNext;
+        VkBool32 members[8];
+    } one[NEEDS];
+} Request;
+
+static void chain(Request *request, void *structure, VkStructureType type)
 {
     VkBaseOutStructure *base = structure;
     base->sType = type;
-    base->pNext = features->features2.pNext;
-    features->features2.pNext = base;
+    base->pNext = request->all.pNext;
+    request->all.pNext = base;
 }
 
-// The feature structs of what the command line asks for, with nothing in them yet.
-static void chain_features(const Options *options, Features *f)
-{
-    memset(f, 0, sizeof *f);
-    f->features2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    // VUID-VkDeviceCreateInfo-pNext-06532: the one struct or the other, never both.
-    if (options->features13)
-        chain(f, &f->vulkan13, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
-    else if (options->cache_control)
-        chain(f, &f->cache_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES);
-    if (options->kind == KIND_LIBRARIES)
-        chain(f, &f->libraries, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT);
-    if (options->kind == KIND_RAY_TRACING) {
-        chain(f, &f->ray_tracing, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_FEATURES_KHR);
-        chain(f, &f->acceleration, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ACCELERATION_STRUCTURE_FEATURES_KHR);
-        chain(f, &f->addresses, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
-    }
-    if (uses_binaries(options)) {
-        chain(f, &f->maintenance5, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR);
-        chain(f, &f->binaries, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR);
-    }
-}
-
-static void query_features(const Context *context, Features *features)
+static void query_features(const Context *context, Request *request)
 {
     const char *name =
         context->api < VK_API_VERSION_1_1 ? "vkGetPhysicalDeviceFeatures2KHR" : "vkGetPhysicalDeviceFeatures2";
@@ -216,41 +182,48 @@ static void query_features(const Context *context, Features *features)
         (PFN_vkGetPhysicalDeviceFeatures2)vkGetInstanceProcAddr(context->instance, name);
     if (!query)
         die("no %s", name);
-    query(context->physical, &features->features2);
+    query(context->physical, &request->all);
+    memset(&request->all.features, 0, sizeof request->all.features);
 }
 
-static VkBool32 wanted(const Context *context, bool ask, VkBool32 supported, const char *name)
+// Of what there is, only this is enabled. So much of a struct are features.
+static void enable_one(const Context *context, VkBool32 *feature, void *features, size_t size, const char *name)
 {
-    if (ask && !supported)
-        die("%s has no feature %s", context->properties.deviceName, name);
-    return ask;
+    if (!*feature)
+        die("%s has no feature of %s", context->properties.deviceName, name);
+    memset(features, 0, size);
+    *feature = VK_TRUE;
 }
 
-static void choose_features(const Context *context, const Options *options, Features *enabled)
+static void choose(const Context *context, const Options *options, Request *request)
 {
-    Features have;
-    chain_features(options, &have);
-    query_features(context, &have);
-    chain_features(options, enabled);
-    bool control = options->cache_control, rays = options->kind == KIND_RAY_TRACING;
-    enabled->vulkan13.pipelineCreationCacheControl =
-        wanted(context, control && options->features13, have.vulkan13.pipelineCreationCacheControl,
-               "pipelineCreationCacheControl");
-    enabled->cache_control.pipelineCreationCacheControl =
-        wanted(context, control && !options->features13, have.cache_control.pipelineCreationCacheControl,
-               "pipelineCreationCacheControl");
-    enabled->libraries.graphicsPipelineLibrary = wanted(
-        context, options->kind == KIND_LIBRARIES, have.libraries.graphicsPipelineLibrary, "graphicsPipelineLibrary");
-    enabled->ray_tracing.rayTracingPipeline =
-        wanted(context, rays, have.ray_tracing.rayTracingPipeline, "rayTracingPipeline");
-    enabled->acceleration.accelerationStructure =
-        wanted(context, rays, have.acceleration.accelerationStructure, "accelerationStructure");
-    enabled->addresses.bufferDeviceAddress =
-        wanted(context, rays, have.addresses.bufferDeviceAddress, "bufferDeviceAddress");
-    enabled->maintenance5.maintenance5 =
-        wanted(context, uses_binaries(options), have.maintenance5.maintenance5, "maintenance5");
-    enabled->binaries.pipelineBinaries =
-        wanted(context, uses_binaries(options), have.binaries.pipelineBinaries, "pipelineBinaries");
+    Need needs[NEEDS];
+    list_needs(options, needs);
+    if (options->features13)
+        chain(request, &request->vulkan13, FEATURES(VULKAN_1_3_FEATURES));
+    for (int i = 0; i < NEEDS; ++i) {
+        if (needs[i].wanted && needs[i].type)
+            chain(request, &request->one[i], needs[i].type);
+        if (!needs[i].wanted || (needs[i].version && context->api >= needs[i].version))
+            continue;
+        if (!device_has(context->physical, needs[i].extension))
+            die("%s has no %s", context->properties.deviceName, needs[i].extension);
+        request->extensions[request->extension_count++] = needs[i].extension;
+    }
+    if (!needs_features2(options))
+        return;
+    request->all.sType = FEATURES(FEATURES_2);
+    query_features(context, request);
+    for (int i = 0; i < NEEDS; ++i)
+        if (request->one[i].sType)
+            enable_one(context, request->one[i].members, request->one[i].members, sizeof request->one[i].members,
+                       needs[i].extension);
+    VkBool32 *control = &request->vulkan13.pipelineCreationCacheControl, *first = &request->vulkan13.robustImageAccess;
+    size_t size = sizeof request->vulkan13 - offsetof(VkPhysicalDeviceVulkan13Features, robustImageAccess);
+    if (options->features13 && options->cache_control)
+        enable_one(context, control, first, size, "Vulkan 1.3");
+    else
+        memset(first, 0, size);
 }
 
 // ---- Device ----------------------------------------------------------------------------------------------------
@@ -279,21 +252,18 @@ void context_create_device(Context *context, const Options *options)
 {
     choose_device(context, options);
     describe_driver(context, options);
-    Extensions extensions = choose_extensions(context, options);
-    Features features = {.features2.pNext = NULL};
-    bool chained = needs_features2(options);
-    if (chained)
-        choose_features(context, options, &features);
+    Request request = {.extension_count = 0};
+    choose(context, options, &request);
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
     VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = chained ? &features.features2 : NULL,
+        .pNext = request.all.sType ? &request.all : NULL,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = extensions.count,
-        .ppEnabledExtensionNames = extensions.names,
+        .enabledExtensionCount = request.extension_count,
+        .ppEnabledExtensionNames = request.extensions,
     };
     const VkDevicePipelineBinaryInternalCacheControlKHR no_cache = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR,
@@ -304,8 +274,7 @@ void context_create_device(Context *context, const Options *options)
     uint64_t start = now_ns();
     VkResult result = vkCreateDevice(context->physical, &info, NULL, &context->device);
     context->create_device_ns = now_ns() - start;
-    if (result != VK_SUCCESS)
-        die("vkCreateDevice: VkResult %d", result);
+    must(result, "vkCreateDevice");
     if (options->kind != KIND_RAY_TRACING)
         return;
 #define COMMAND(member, name) context->member = (PFN_##name)vkGetDeviceProcAddr(context->device, #name)

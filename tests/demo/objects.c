@@ -1,15 +1,9 @@
 #include "objects.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include "../files.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-static void must(VkResult result, const char *call)
-{
-    if (result != VK_SUCCESS)
-        die("%s: VkResult %d", call, result);
-}
 
 // ---- Shader modules --------------------------------------------------------------------------------------------
 
@@ -179,27 +173,6 @@ static void create_passes(Objects *objects, VkDevice device)
 
 // ---- The program's own cache -----------------------------------------------------------------------------------
 
-// Everything in the file; NULL and no bytes when there is no such file, as on a program's first start.
-static void *read_file(const char *path, size_t *bytes)
-{
-    *bytes = 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        if (errno != ENOENT)
-            die("%s: %s", path, strerror(errno));
-        return NULL;
-    }
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    void *data = malloc(size > 0 ? (size_t)size : 1);
-    if (size < 0 || !data || fread(data, 1, (size_t)size, file) != (size_t)size)
-        die("%s cannot be read", path);
-    fclose(file);
-    *bytes = (size_t)size;
-    return data;
-}
-
 void create_cache(Objects *objects, VkDevice device, const Options *options)
 {
     if (options->cache == CACHE_NONE)
@@ -228,16 +201,9 @@ size_t cache_size(const Objects *objects, VkDevice device)
 void cache_save(const Objects *objects, VkDevice device, const char *path)
 {
     size_t size = cache_size(objects, device);
-    void *data = malloc(size ? size : 1);
-    if (!data)
-        die("no memory for %zu bytes of cache data", size);
+    void *data = allocate(size, 1);
     must(vkGetPipelineCacheData(device, objects->cache, &size, data), "vkGetPipelineCacheData");
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        die("%s: %s", path, strerror(errno));
-    size_t written = fwrite(data, 1, size, file);
-    if (fclose(file) != 0 || written != size)
-        die("%s cannot be written", path);
+    write_file(path, data, size);
     free(data);
 }
 

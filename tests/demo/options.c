@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vulkan/vulkan.h>
 
 static const char usage[] =
     "usage: pipelines [options]\n"
@@ -52,9 +51,6 @@ static const char usage[] =
     "  --device INDEX|NAME       a device by number or by part of its name (default: the first GPU, else\n"
     "                            the first device)\n"
     "  --repeat-instances N      create and destroy instance and device N times before\n"
-    "  --fork[=exit|_exit|create]\n"
-    "                            fork after vkCreateInstance; the child calls exit (default) or _exit at once,\n"
-    "                            or creates the pipelines too, and the parent goes on and waits for it\n"
     "  --no-destroy              end without destroying anything, by returning from main\n"
     "  --exit return|exit|_exit|abort\n"
     "                            the same, ended in this way\n"
@@ -76,13 +72,26 @@ void die(const char *format, ...)
     exit(1);
 }
 
+void must(VkResult result, const char *call)
+{
+    if (result != VK_SUCCESS)
+        die("%s: VkResult %d", call, result);
+}
+
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die("out of memory");
+    return memory;
+}
+
 // ---- The table ---------------------------------------------------------------------------------------------------
 
 typedef enum { NUMBER, SEED, TEXT, CHOICE, SET, FLAG } Type;
 
 static const char *const apis[] = {"1.0", "1.1", "1.2", "1.3", NULL};
 static const char *const exits[] = {"destroy", "return", "exit", "_exit", "abort", NULL};
-static const char *const forks[] = {"none", "exit", "_exit", "create", NULL};
 static const char *const sources[] = {"", "plain", "capture", "internal", "create", "unused", NULL};
 
 static const struct {
@@ -90,7 +99,7 @@ static const struct {
     int argument;
     Type type;
     size_t field;
-    uint32_t least, most; // NUMBER; SET and an optional argument that is not there: least
+    uint32_t least, most; // NUMBER; SET: least
     const char *const *choices;
 } table[] = {
 #define AT(field) offsetof(Options, field)
@@ -119,7 +128,6 @@ static const struct {
     {"cache-control", no_argument, FLAG, AT(cache_control), 0, 0, NULL},
     {"device", required_argument, TEXT, AT(device), 0, 0, NULL},
     {"repeat-instances", required_argument, NUMBER, AT(repeat_instances), 0, 100000, NULL},
-    {"fork", optional_argument, CHOICE, AT(fork_mode), FORK_EXIT, 0, forks},
     {"no-destroy", no_argument, SET, AT(exit_mode), EXIT_RETURN, 0, NULL},
     {"exit", required_argument, CHOICE, AT(exit_mode), 0, 0, exits},
     {"json", no_argument, FLAG, AT(json), 0, 0, NULL},
@@ -170,7 +178,7 @@ static void apply(Options *options, int row, const char *value)
         word = (uint32_t)number(row, value, table[row].least, table[row].most);
         break;
     case CHOICE:
-        word = value ? choice(row, value) : word;
+        word = choice(row, value);
         break;
     case SET:
         break;

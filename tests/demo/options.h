@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <vulkan/vulkan.h>
 
 typedef enum { KIND_MIXED, KIND_COMPUTE, KIND_GRAPHICS, KIND_RAY_TRACING, KIND_LIBRARIES } Kind;
 typedef enum { CACHE_NONE, CACHE_OBJECT, CACHE_FILE } CacheMode;
@@ -17,7 +18,6 @@ typedef enum {
     SOURCE_CREATE,
     SOURCE_UNUSED,
 } Source;
-typedef enum { FORK_NONE, FORK_EXIT, FORK_UNDERSCORE, FORK_CREATE } ForkMode;
 
 typedef struct {
     Kind kind;
@@ -41,7 +41,6 @@ typedef struct {
     bool cache_control; // also set when a flag above needs the feature
     const char *device; // NULL: choose
     ExitMode exit_mode;
-    ForkMode fork_mode;
     uint32_t repeat_instances;
     bool json, memory;
 } Options;
@@ -51,5 +50,9 @@ Options options_parse(int argc, char **argv);
 
 // Prints one line to stderr and exits with status 1.
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The same unless a call succeeded.
+void must(VkResult result, const char *call);
+// Zeroed memory, never NULL.
+void *allocate(size_t count, size_t size);
 
 #endif

@@ -10,28 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-// Whether this process is the child that creates pipelines, too.
-static bool is_child;
-
-// Returns in the parent, and in a child that is to create pipelines.
-static pid_t fork_child(ForkMode mode)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0)
-        die("fork failed");
-    if (child > 0)
-        return child;
-    if (mode == FORK_EXIT)
-        exit(0);
-    if (mode == FORK_UNDERSCORE)
-        _exit(0);
-    is_child = true;
-    return 0;
-}
 
 static void repeat_instances(const Options *options)
 {
@@ -58,14 +37,6 @@ static void leave(ExitMode mode, int status)
     }
 }
 
-static int child_result(pid_t child)
-{
-    int status = 0;
-    if (child > 0 && waitpid(child, &status, 0) != child)
-        die("waitpid failed");
-    return status;
-}
-
 int main(int argc, char **argv)
 {
     Options options = options_parse(argc, argv);
@@ -73,7 +44,6 @@ int main(int argc, char **argv)
 
     Context context = {.instance = VK_NULL_HANDLE};
     context_create_instance(&context, &options);
-    pid_t child = options.fork_mode == FORK_NONE ? 0 : fork_child(options.fork_mode);
     context_create_device(&context, &options);
 
     Objects objects;
@@ -86,17 +56,13 @@ int main(int argc, char **argv)
     report.cache_bytes = cache_size(&objects, context.device);
     if (binaries)
         binaries_save(binaries);
-    int ended = child_result(child);
-    if (!is_child)
-        report_print(&report);
-    if (options.cache_save && !is_child)
+    report_print(&report);
+    if (options.cache_save)
         cache_save(&objects, context.device, options.cache_save);
 
-    int status = tally.failed > 0 || ended != 0;
+    int status = tally.failed > 0;
     if (tally.failed > 0)
         fprintf(stderr, "pipelines: %llu pipelines failed\n", (unsigned long long)tally.failed);
-    if (ended != 0)
-        fprintf(stderr, "pipelines: the child ended with status 0x%x\n", (unsigned)ended);
     if (options.exit_mode != EXIT_DESTROY) {
         leave(options.exit_mode, status);
         return status;

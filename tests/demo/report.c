@@ -25,7 +25,7 @@ static Times times_of(Tally *tally)
         return (Times){0, 0, 0};
     qsort(tally->samples, n, sizeof *tally->samples, by_value);
     double middle = (tally->samples[(n - 1) / 2] + tally->samples[n / 2]) / 2;
-    return (Times){middle, (double)tally->create_ns / (double)n, tally->samples[(n * 99 + 99) / 100 - 1]};
+    return (Times){middle, (double)tally->create_ns_total / (double)n, tally->samples[(n * 99 + 99) / 100 - 1]};
 }
 
 // clang-format off: names in a row
@@ -92,10 +92,8 @@ static void print_json(const Report *r, Times times)
     printf(", \"device\": ");
     print_text(r->context->properties.deviceName);
     printf(", \"api\": \"%u.%u\"", VK_API_VERSION_MAJOR(r->context->api), VK_API_VERSION_MINOR(r->context->api));
-    printf(", \"pipelines\": %" PRIu64 ", \"created\": %" PRIu64 ", \"failed\": %" PRIu64
-           ", \"null_handles\": %" PRIu64,
-           t->pipelines, t->created, t->failed, t->null_handles);
-    printf(", \"compile_required\": %" PRIu64, t->compile_required);
+#define PRINT(name) printf(", \"" #name "\": %" PRIu64, t->name);
+    TALLY_NUMBERS(PRINT)
     printf(", \"feedback\": {\"valid\": %" PRIu64 ", \"application_cache_hit\": %" PRIu64 ", \"untouched\": %" PRIu64
            "}",
            t->feedback_valid, t->feedback_cache_hit, t->feedback_untouched);
@@ -104,10 +102,9 @@ static void print_json(const Report *r, Times times)
            r->context->create_instance_ns, r->context->create_device_ns, r->objects->read_cache_ns,
            r->objects->create_cache_ns);
     printf(", \"cache_loaded_bytes\": %zu, \"cache_bytes\": %zu", r->objects->cache_loaded_bytes, r->cache_bytes);
-    printf(", \"create_ns_total\": %" PRIu64, t->create_ns);
     printf(", \"per_pipeline_ns\": {\"median\": %.0f, \"mean\": %.0f, \"p99\": %.0f}", times.median, times.mean,
            times.p99);
-    printf(", \"calls\": %" PRIu64 ", \"results\": [", t->calls);
+    printf(", \"results\": [");
     for (uint32_t i = 0; i < t->result_count; ++i) {
         printf(i ? ", " : "");
         print_result(t->results[i]);
@@ -124,8 +121,8 @@ static void print_line(const Report *r, Times times)
 {
     const Tally *t = r->tally;
     printf("%s: %" PRIu64 " of %" PRIu64 " pipelines in %.1f ms; median %.1f us, mean %.1f us, p99 %.1f us",
-           r->context->properties.deviceName, t->created, t->pipelines, (double)t->create_ns / 1e6, times.median / 1e3,
-           times.mean / 1e3, times.p99 / 1e3);
+           r->context->properties.deviceName, t->created, t->pipelines, (double)t->create_ns_total / 1e6,
+           times.median / 1e3, times.mean / 1e3, times.p99 / 1e3);
     if (t->compile_required)
         printf("; %" PRIu64 " need a compile", t->compile_required);
     if (r->options->feedback)

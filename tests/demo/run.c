@@ -30,14 +30,6 @@ typedef struct {
 static const size_t info_sizes[CALL_KINDS] = {sizeof(VkComputePipelineCreateInfo), sizeof(VkGraphicsPipelineCreateInfo),
                                               sizeof(VkRayTracingPipelineCreateInfoKHR)};
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        die("out of memory");
-    return memory;
-}
-
 // ---- Counting --------------------------------------------------------------------------------------------------
 
 static void note_result(Tally *tally, VkResult result)
@@ -68,7 +60,7 @@ static void note_call(Tally *tally, const Options *options, const Batch *batch, 
     bool refused =
         result == VK_PIPELINE_COMPILE_REQUIRED && (options->fail_on_compile_required || options->early_return);
     ++tally->calls;
-    tally->create_ns += ns;
+    tally->create_ns_total += ns;
     note_result(tally, result);
     for (uint32_t i = 0; i < batch->count; ++i) {
         VkPipeline handle = batch->handles[i];
@@ -171,11 +163,9 @@ static VkResult create_deferred(const Worker *worker, const Batch *batch)
 {
     const Context *context = worker->context;
     VkDeferredOperationKHR operation;
-    VkResult result = context->create_deferred_operation(context->device, NULL, &operation);
-    if (result != VK_SUCCESS)
-        die("vkCreateDeferredOperationKHR: VkResult %d", result);
-    result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
-                    batch->handles);
+    must(context->create_deferred_operation(context->device, NULL, &operation), "vkCreateDeferredOperationKHR");
+    VkResult result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
+                             batch->handles);
     if (result == VK_OPERATION_DEFERRED_KHR)
         result = join_all(context, worker->options, operation);
     else if (result == VK_OPERATION_NOT_DEFERRED_KHR)
@@ -334,16 +324,9 @@ static void add_tally(Tally *sum, const Tally *part)
 {
     memcpy(sum->samples + sum->pipelines, part->samples, part->pipelines * sizeof *sum->samples);
     memcpy(sum->handles + sum->pipelines, part->handles, part->pipelines * sizeof *sum->handles);
-    sum->pipelines += part->pipelines;
-    sum->created += part->created;
-    sum->failed += part->failed;
-    sum->null_handles += part->null_handles;
-    sum->compile_required += part->compile_required;
-    sum->calls += part->calls;
-    sum->feedback_valid += part->feedback_valid;
-    sum->feedback_cache_hit += part->feedback_cache_hit;
-    sum->feedback_untouched += part->feedback_untouched;
-    sum->create_ns += part->create_ns;
+#define ADD(name) sum->name += part->name;
+    TALLY_NUMBERS(ADD)
+    FEEDBACK_NUMBERS(ADD)
     for (uint32_t i = 0; i < part->result_count; ++i)
         note_result(sum, part->results[i]);
 }

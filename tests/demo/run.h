@@ -12,17 +12,18 @@ typedef struct Binaries Binaries;
 
 enum { MAX_RESULTS = 8 };
 
+// pipelines: asked for; failed: no handle, for no reason that the program's flags allow; compile_required: no handle from
+// a call that returned VK_PIPELINE_COMPILE_REQUIRED; feedback_untouched: the driver wrote nothing at all; create_ns_total:
+// in the create calls, of all threads together.
+#define TALLY_NUMBERS(NUMBER)                                                                                          \
+    NUMBER(pipelines)                                                                                                  \
+    NUMBER(created) NUMBER(failed) NUMBER(null_handles) NUMBER(compile_required) NUMBER(calls) NUMBER(create_ns_total)
+#define FEEDBACK_NUMBERS(NUMBER) NUMBER(feedback_valid) NUMBER(feedback_cache_hit) NUMBER(feedback_untouched)
+#define TALLY_MEMBER(name) uint64_t name;
+
 typedef struct {
-    uint64_t pipelines; // asked for
-    uint64_t created;
-    uint64_t failed; // no handle, for no reason that the program's flags allow
-    uint64_t null_handles;
-    uint64_t compile_required; // no handle from a call that returned VK_PIPELINE_COMPILE_REQUIRED
-    uint64_t calls;
-    uint64_t feedback_valid;
-    uint64_t feedback_cache_hit;
-    uint64_t feedback_untouched; // the driver wrote nothing at all
-    uint64_t create_ns;          // in the create calls, of all threads together
+    TALLY_NUMBERS(TALLY_MEMBER)
+    FEEDBACK_NUMBERS(TALLY_MEMBER)
     VkResult results[MAX_RESULTS];
     uint32_t result_count;
     double *samples;     // nanoseconds of each pipeline: its call's time, divided by the call's pipelines

@@ -258,32 +258,6 @@ ALLOWED = (
 )
 
 
-@dataclass
-class Difference:
-    """What no row explains."""
-
-    number: int
-    line: str
-    key: str
-    driver: str
-    layer: str
-    mode: str
-    run: str
-
-    def __str__(self) -> str:
-        return (
-            f"mode {self.mode}, {self.run} store, line {self.number}: {self.line}\n"
-            f"  {self.key}: {self.driver!r} without the layer, {self.layer!r} with it"
-        )
-
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """The same for what is probably the same bug."""
-        name = self.line.split()[0] if self.line else ""
-        key = "".join(letter for letter in self.key if not letter.isdigit())
-        return (self.mode, self.run, name, key, self.driver[:12], self.layer[:12])
-
-
 def differing(driver: dict[str, str], layer: dict[str, str]) -> list[str]:
     """The values of a line that are not the same; of one that only one run skipped, just that."""
     if ("skip" in driver) != ("skip" in layer):
@@ -303,14 +277,18 @@ class Comparison:
 
     rows: Counter[str] = field(default_factory=Counter)
 
-    def compare(
-        self, lines: list[str], driver: list[str], layer: list[str], mode: str, run: str
-    ) -> Iterable[Difference]:
+    def compare(self, lines: list[str], driver: list[str], layer: list[str], mode: str, run: str) -> Iterable[str]:
+        """Returns what no row explains."""
+
+        def said(number: int, line: str, key: str, alone: str, under: str) -> str:
+            where = f"mode {mode}, {run} store, line {number}: {line}"
+            return f"{where}\n  {key}: {alone!r} without the layer, {under!r} with it"
+
         history = History()
         # The report of the allocation callbacks is a line more.
         calls = [Call(line) for line in [*lines, *["allocator"] * (len(driver) - len(lines))]]
         if len(driver) != len(layer):
-            yield Difference(len(layer), "", "lines", str(len(driver)), str(len(layer)), mode, run)
+            yield said(len(layer), "", "lines", str(len(driver)), str(len(layer)))
         for number, (call, before, after) in enumerate(zip(calls, driver, layer, strict=False)):
             old, new = parse(call, before), parse(call, after)
             different = differing(old, new)
@@ -318,10 +296,10 @@ class Comparison:
                 sight = Sight(call, key, old, new, run == "warm", history)
                 row = next((row.name for row in ALLOWED if row.rule(sight)), None)
                 if row is None:
-                    yield Difference(number, call.line, key, *sight.values, mode, run)
+                    yield said(number, call.line, key, *sight.values)
                 else:
                     self.rows[row] += 1
             if contradicts_itself(call, new):
-                yield Difference(number, call.line, "result", before, after, mode, run)
+                yield said(number, call.line, "result", before, after)
             if "skip" not in old or "skip" not in new:
                 history.follow(call, new, bool(different))

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from differential.differences import ALLOWED, Comparison, Difference
+from differential.differences import ALLOWED, Comparison
 from differential.generator import programs
 from differential.interpreters import Bench, Crash, Outputs
 from differential.outputs import SLOT
@@ -35,7 +35,6 @@ class Run:
         self.programs = 0
         self.calls: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
-        self.differences: dict[tuple[str, ...], tuple[list[str], Difference]] = {}
 
     def outputs(self, lines: list[str]) -> Outputs:
         outputs = self.bench.run(lines)
@@ -48,24 +47,13 @@ class Run:
                 self.calls[name] += 1
         return outputs
 
-    def check(self, lines: list[str]) -> list[Difference]:
+    def check(self, lines: list[str]) -> list[str]:
         outputs = self.outputs(lines)
         return [
             difference
             for (mode, run), layer in outputs.layer.items()
             for difference in self.comparison.compare(lines, outputs.driver, layer, mode, run)
         ]
-
-    def collect(self, lines: list[str]) -> None:
-        """Keeps the shortest program of each kind of difference."""
-        try:
-            found = self.check(lines)
-        except Crash as crash:
-            found = [Difference(len(crash.output), "crash", "", "", str(crash)[:400], "", "")]
-        for difference in found:
-            known = self.differences.get(difference.kind)
-            if known is None or len("\n".join(lines)) < len("\n".join(known[0])):
-                self.differences[difference.kind] = (lines, difference)
 
     def report(self, seconds: float) -> None:
         calls, skipped = sum(self.calls.values()), sum(self.skipped.values())
@@ -76,7 +64,7 @@ class Run:
             print(f"  {self.comparison.rows[row.name]:7} {row.name}: {row.what}")
 
 
-def generate(run: Run, count: int, number: int, go_on: bool) -> None:
+def generate(run: Run, count: int, number: int) -> None:
     """Raises what hypothesis makes of the first difference, with the shortest program in it."""
 
     @seed(number)
@@ -85,16 +73,13 @@ def generate(run: Run, count: int, number: int, go_on: bool) -> None:
         deadline=None,
         database=None,
         verbosity=Verbosity.quiet,
-        phases=(Phase.generate,) if go_on else (Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
     @given(programs())
     def test(lines: list[str]) -> None:
-        if go_on:
-            run.collect(lines)
-            return
         try:
-            found = list(map(str, run.check(lines)))
+            found = run.check(lines)
         except Crash as crash:
             found = [str(crash)]
         assert not found, "\n".join(["A program that differs:", "", *lines, "", *found])
@@ -129,7 +114,7 @@ def show(run: Run, path: Path) -> int:
             for name, output in seen.items():
                 print(f"    {name:14} {output}")
     found = run.check(lines)
-    print("\n".join(map(str, found)) or "no difference that the table does not list")
+    print("\n".join(found) or "no difference that the table does not list")
     return bool(found)
 
 
@@ -138,7 +123,6 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--modes", default=",".join(MODES))
-    parser.add_argument("--go-on", action="store_true", help="after a difference; the shortest program of each kind")
     parser.add_argument("--script", type=Path, help="a program of one's own instead")
     parser.add_argument("--write", action="store_true", help="the programs to standard output, and run none")
     options = parser.parse_args()
@@ -150,16 +134,14 @@ def main() -> int:
     try:
         if options.script:
             return show(run, options.script)
-        generate(run, options.programs, options.seed, options.go_on)
+        generate(run, options.programs, options.seed)
     except AssertionError as difference:
         print(difference, "", BY_HAND, sep="\n")
         return 1
     finally:
         run.bench.close()
     run.report(time.monotonic() - start)
-    for lines, difference in run.differences.values():
-        print("\n" + "\n".join(lines), difference, sep="\n")
-    return bool(run.differences)
+    return 0
 
 
 if __name__ == "__main__":

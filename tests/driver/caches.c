@@ -357,7 +357,7 @@ static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t
                                  const VkPipelineCache *sources)
 {
     COMMAND_OF(device, self);
-    bool alone = !(cache_of(into)->flags & SYNCHRONIZED_MERGE);
+    bool alone = !(cache_of(into)->flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR);
     Cache *target = cache_use_begin(into, alone);
     for (uint32_t i = 0; i < source_count; i++)
         if (sources[i] != into)

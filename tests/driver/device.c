@@ -30,12 +30,8 @@ static VkResult VKAPI_CALL create_sets(VkDevice device, const VkDescriptorSetLay
                                        const VkAllocationCallbacks *allocator, VkDescriptorSetLayout *layout)
 {
     Hash contents = hash_start(2);
-    for (uint32_t i = 0; i < info->bindingCount; i++) {
-        const VkDescriptorSetLayoutBinding *binding = &info->pBindings[i];
-        const uint32_t words[] = {binding->binding, binding->descriptorType, binding->descriptorCount,
-                                  binding->stageFlags};
-        hash_bytes(&contents, words, sizeof words);
-    }
+    for (uint32_t i = 0; i < info->bindingCount; i++)
+        HASH_MEMBERS(&contents, &info->pBindings[i], binding, stageFlags);
     return create_object(device, KIND_SETS, &contents, allocator, (uint64_t *)layout);
 }
 
@@ -58,10 +54,8 @@ static VkResult VKAPI_CALL create_pass(VkDevice device, const VkRenderPassCreate
                                        const VkAllocationCallbacks *allocator, VkRenderPass *pass)
 {
     Hash contents = hash_start(4);
-    for (uint32_t i = 0; i < info->attachmentCount; i++) {
-        const uint32_t words[] = {info->pAttachments[i].format, info->pAttachments[i].samples};
-        hash_bytes(&contents, words, sizeof words);
-    }
+    for (uint32_t i = 0; i < info->attachmentCount; i++)
+        HASH_MEMBERS(&contents, &info->pAttachments[i], format, samples);
     hash_number(&contents, info->subpassCount);
     return create_object(device, KIND_PASS, &contents, allocator, (uint64_t *)pass);
 }
@@ -79,7 +73,6 @@ DESTROY(destroy_pass, VkRenderPass, KIND_PASS)
 
 static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *allocator)
 {
-    (void)allocator;
     if (!device)
         return;
     check_device_end(device_of(device));
@@ -89,19 +82,16 @@ static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbac
 
 static void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue *queue)
 {
-    (void)family, (void)index;
     *queue = (VkQueue)(void *)&device_of(device)->queue;
 }
 
 static VkResult VKAPI_CALL wait_for_device(VkDevice device)
 {
-    (void)device;
     return VK_SUCCESS;
 }
 
 static VkResult VKAPI_CALL wait_for_queue(VkQueue queue)
 {
-    (void)queue;
     return VK_SUCCESS;
 }
 

@@ -292,6 +292,10 @@ void hash_bytes(Hash *to, const void *data, size_t size);
 void hash_text(Hash *to, const char *text);
 void hash_number(Hash *to, uint64_t number);
 uint64_t hash_compacted(const Hash *of);
+/* Members of a structure that lie behind each other. */
+#define HASH_MEMBERS(to, of, first, last)                                                                              \
+    hash_bytes(to, (const char *)(of) + offsetof(__typeof__(*(of)), first),                                            \
+               offsetof(__typeof__(*(of)), last) + sizeof(of)->last - offsetof(__typeof__(*(of)), first))
 
 /* ---- hashing.c: contents, not handles ---- */
 
@@ -393,7 +397,6 @@ typedef struct Cache {
 } Cache;
 
 enum { ALONE = 0x10000 };
-#define SYNCHRONIZED_MERGE 0x8u /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR */
 
 /* Begins a use of a cache; as_writer if Vulkan requires external synchronization. Writes a violation if another
  * thread's use conflicts. Returns NULL for VK_NULL_HANDLE. */

@@ -121,32 +121,11 @@ static void hash_vertex_input(Hash *to, const VkPipelineVertexInputStateCreateIn
                sizeof *input->pVertexAttributeDescriptions);
 }
 
-static void hash_rasterization(Hash *to, const VkPipelineRasterizationStateCreateInfo *state)
-{
-    const uint32_t words[] = {state->depthClampEnable, state->rasterizerDiscardEnable,
-                              state->polygonMode,      state->cullMode,
-                              state->frontFace,        state->depthBiasEnable};
-    const float numbers[] = {state->depthBiasConstantFactor, state->depthBiasClamp, state->depthBiasSlopeFactor,
-                             state->lineWidth};
-    hash_bytes(to, words, sizeof words);
-    hash_bytes(to, numbers, sizeof numbers);
-}
-
 static void hash_multisample(Hash *to, const VkPipelineMultisampleStateCreateInfo *state)
 {
-    const uint32_t words[] = {state->rasterizationSamples, state->sampleShadingEnable, state->alphaToCoverageEnable,
-                              state->alphaToOneEnable};
-    hash_bytes(to, words, sizeof words);
+    HASH_MEMBERS(to, state, rasterizationSamples, sampleShadingEnable);
+    HASH_MEMBERS(to, state, alphaToCoverageEnable, alphaToOneEnable);
     hash_array(to, state->pSampleMask, ((uint32_t)state->rasterizationSamples + 31) / 32, sizeof(VkSampleMask));
-}
-
-static void hash_depth(Hash *to, const VkPipelineDepthStencilStateCreateInfo *state)
-{
-    const uint32_t words[] = {state->depthTestEnable, state->depthWriteEnable, state->depthCompareOp,
-                              state->depthBoundsTestEnable, state->stencilTestEnable};
-    hash_bytes(to, words, sizeof words);
-    hash_bytes(to, &state->front, sizeof state->front);
-    hash_bytes(to, &state->back, sizeof state->back);
 }
 
 static void hash_states(Hash *to, const VkGraphicsPipelineCreateInfo *info)
@@ -160,11 +139,11 @@ static void hash_states(Hash *to, const VkGraphicsPipelineCreateInfo *info)
     if (info->pViewportState)
         hash_number(to, info->pViewportState->viewportCount << 8 | info->pViewportState->scissorCount);
     if (info->pRasterizationState)
-        hash_rasterization(to, info->pRasterizationState);
+        HASH_MEMBERS(to, info->pRasterizationState, depthClampEnable, lineWidth);
     if (info->pMultisampleState)
         hash_multisample(to, info->pMultisampleState);
     if (info->pDepthStencilState)
-        hash_depth(to, info->pDepthStencilState);
+        HASH_MEMBERS(to, info->pDepthStencilState, depthTestEnable, back);
     if (info->pColorBlendState)
         hash_array(to, info->pColorBlendState->pAttachments, info->pColorBlendState->attachmentCount,
                    sizeof *info->pColorBlendState->pAttachments);
@@ -209,16 +188,6 @@ PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
     return request;
 }
 
-static void hash_groups(Hash *to, const VkRayTracingPipelineCreateInfoKHR *info)
-{
-    for (uint32_t i = 0; i < info->groupCount; i++) {
-        const VkRayTracingShaderGroupCreateInfoKHR *group = &info->pGroups[i];
-        const uint32_t words[] = {group->type, group->generalShader, group->closestHitShader, group->anyHitShader,
-                                  group->intersectionShader};
-        hash_bytes(to, words, sizeof words);
-    }
-}
-
 PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info)
 {
     PipelineRequest request = {.key = hash_start(8),
@@ -231,7 +200,8 @@ PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info)
     read_flags(&request, info->pNext, info->flags);
     for (uint32_t i = 0; i < info->stageCount; i++)
         request.has_code &= hash_stage(&request.key, &info->pStages[i]);
-    hash_groups(&request.key, info);
+    for (uint32_t i = 0; i < info->groupCount; i++)
+        HASH_MEMBERS(&request.key, &info->pGroups[i], type, intersectionShader);
     hash_number(&request.key, info->maxPipelineRayRecursionDepth);
     hash_number(&request.key, info->pDynamicState ? info->pDynamicState->dynamicStateCount : 0);
     hash_object(&request.key, (uint64_t)info->layout, KIND_LAYOUT);

@@ -19,7 +19,6 @@ static const DriverPhysical *physical_of(VkPhysicalDevice physical)
 static VkResult VKAPI_CALL enumerate_instance_extensions(const char *layer, uint32_t *count,
                                                          VkExtensionProperties *properties)
 {
-    (void)layer;
     static const VkExtensionProperties all[] = {{VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME, 2},
                                                 {VK_KHR_SURFACE_EXTENSION_NAME, 25},
                                                 {VK_EXT_HEADLESS_SURFACE_EXTENSION_NAME, 1}};
@@ -40,7 +39,6 @@ static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
 static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator,
                                            VkInstance *instance)
 {
-    (void)allocator;
     uint32_t api = info->pApplicationInfo ? info->pApplicationInfo->apiVersion : 0;
     watch_exit();
     VkResult result = act_or_error(DO_CREATE_INSTANCE);
@@ -61,7 +59,6 @@ static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, con
 
 static void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks *allocator)
 {
-    (void)allocator;
     free((void *)instance);
 }
 
@@ -92,7 +89,6 @@ static VkResult VKAPI_CALL enumerate_groups(VkInstance instance, uint32_t *count
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkDevice *device)
 {
-    (void)allocator;
     const DeviceSettings *of = physical_of(physical)->settings;
     DriverDevice found = {.settings = of};
     VkResult result = check_device(physical_of(physical), info, &found);
@@ -139,7 +135,6 @@ PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
 
 static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
 {
-    (void)instance;
     const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
                                         cache_commands,    pipeline_commands, binary_commands,
                                         ray_commands,      deferred_commands, swapchain_commands};
@@ -170,6 +165,5 @@ PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, con
 
 PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name)
 {
-    (void)instance;
     return find_command(physical_commands, name);
 }

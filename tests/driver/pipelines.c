@@ -255,7 +255,6 @@ static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, cons
 static VkResult VKAPI_CALL get_executables(VkDevice device, const VkPipelineInfoKHR *info, uint32_t *count,
                                            VkPipelineExecutablePropertiesKHR *properties)
 {
-    (void)device, (void)info;
     *count = properties && *count == 0 ? 0 : 1;
     if (properties && *count)
         snprintf(properties->name, sizeof properties->name, "code");
@@ -265,7 +264,6 @@ static VkResult VKAPI_CALL get_executables(VkDevice device, const VkPipelineInfo
 static VkResult VKAPI_CALL get_statistics(VkDevice device, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
                                           VkPipelineExecutableStatisticKHR *statistics)
 {
-    (void)device, (void)info, (void)statistics;
     *count = 0;
     return VK_SUCCESS;
 }
@@ -275,7 +273,6 @@ static VkResult VKAPI_CALL get_representations(VkDevice device, const VkPipeline
                                                uint32_t *count,
                                                VkPipelineExecutableInternalRepresentationKHR *representations)
 {
-    (void)device;
     const Pipeline *of = object_of((uint64_t)info->pipeline, KIND_PIPELINE);
     uint32_t have = of->compiled ? 2 : 1;
     *count = representations && *count < have ? *count : have;
@@ -301,7 +298,6 @@ static VkResult VKAPI_CALL create_more_at_once(VkDevice device, VkPipelineCache 
                                                const void *infos, const VkAllocationCallbacks *allocator,
                                                VkPipeline *pipelines)
 {
-    (void)device, (void)infos, (void)allocator;
     return create_more(cache, info_count, pipelines, false);
 }
 
@@ -309,7 +305,6 @@ static VkResult VKAPI_CALL create_more_deferred(VkDevice device, VkDeferredOpera
                                                 uint32_t info_count, const void *infos,
                                                 const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
-    (void)device, (void)infos, (void)allocator;
     return create_more(cache, info_count, pipelines, deferred != VK_NULL_HANDLE);
 }
 

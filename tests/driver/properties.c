@@ -46,7 +46,6 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 static VkResult VKAPI_CALL enumerate_extensions(VkPhysicalDevice physical, const char *layer, uint32_t *count,
                                                 VkExtensionProperties *properties)
 {
-    (void)layer;
     Offer offers[OFFERS];
     uint32_t room = *count, have = 0;
     list_offers(settings_of(physical), offers);
@@ -141,7 +140,6 @@ bool has_unanswered(const VkDeviceCreateInfo *info)
 
 static void VKAPI_CALL get_features(VkPhysicalDevice physical, VkPhysicalDeviceFeatures *features)
 {
-    (void)physical;
     memset(features, 0, sizeof *features);
 }
 
@@ -204,7 +202,6 @@ static void VKAPI_CALL get_properties2(VkPhysicalDevice physical, VkPhysicalDevi
 static void VKAPI_CALL get_queue_families(VkPhysicalDevice physical, uint32_t *count,
                                           VkQueueFamilyProperties *properties)
 {
-    (void)physical;
     if (properties && *count)
         *properties =
             (VkQueueFamilyProperties){.queueFlags = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT, .queueCount = 32};
@@ -219,7 +216,6 @@ static void VKAPI_CALL get_queue_families2(VkPhysicalDevice physical, uint32_t *
 
 static void VKAPI_CALL get_memory(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties *properties)
 {
-    (void)physical;
     *properties = (VkPhysicalDeviceMemoryProperties){
         .memoryTypeCount = 1,
         .memoryTypes = {{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, 0}},
@@ -235,7 +231,6 @@ static void VKAPI_CALL get_memory2(VkPhysicalDevice physical, VkPhysicalDeviceMe
 
 static void VKAPI_CALL get_format(VkPhysicalDevice physical, VkFormat format, VkFormatProperties *properties)
 {
-    (void)physical, (void)format;
     *properties = (VkFormatProperties){0};
 }
 
@@ -243,7 +238,6 @@ static VkResult VKAPI_CALL get_image_format(VkPhysicalDevice physical, VkFormat 
                                             VkImageTiling tiling, VkImageUsageFlags usage, VkImageCreateFlags flags,
                                             VkImageFormatProperties *properties)
 {
-    (void)physical, (void)format, (void)type, (void)tiling, (void)usage, (void)flags, (void)properties;
     return VK_ERROR_FORMAT_NOT_SUPPORTED;
 }
 
@@ -251,7 +245,6 @@ static void VKAPI_CALL get_sparse_format(VkPhysicalDevice physical, VkFormat for
                                          VkSampleCountFlagBits samples, VkImageUsageFlags usage, VkImageTiling tiling,
                                          uint32_t *count, VkSparseImageFormatProperties *properties)
 {
-    (void)physical, (void)format, (void)type, (void)samples, (void)usage, (void)tiling, (void)properties;
     *count = 0;
 }
 

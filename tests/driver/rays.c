@@ -211,7 +211,6 @@ static VkDeviceSize VKAPI_CALL get_stack_size(VkDevice device, VkPipeline pipeli
                                               VkShaderGroupShaderKHR shader)
 {
     COMMAND_OF(device, self);
-    (void)shader;
     return ((const Object *)object_of((uint64_t)pipeline, KIND_PIPELINE))->contents.a % 512 + group;
 }
 

@@ -34,7 +34,6 @@ static void VKAPI_CALL destroy_swapchain(VkDevice device, VkSwapchainKHR swapcha
 static VkResult VKAPI_CALL acquire(VkDevice device, VkSwapchainKHR swapchain, uint64_t timeout, VkSemaphore semaphore,
                                    VkFence fence, uint32_t *image)
 {
-    (void)device, (void)timeout, (void)semaphore, (void)fence;
     object_of((uint64_t)swapchain, KIND_SWAPCHAIN);
     *image = 0;
     return VK_SUCCESS;
@@ -42,7 +41,6 @@ static VkResult VKAPI_CALL acquire(VkDevice device, VkSwapchainKHR swapchain, ui
 
 static VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR *info)
 {
-    (void)queue;
     for (uint32_t i = 0; i < info->swapchainCount; i++)
         object_of((uint64_t)info->pSwapchains[i], KIND_SWAPCHAIN);
     return VK_SUCCESS;
@@ -51,7 +49,6 @@ static VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR *info)
 static void VKAPI_CALL destroy_surface(VkInstance instance, VkSurfaceKHR surface,
                                        const VkAllocationCallbacks *allocator)
 {
-    (void)instance, (void)surface, (void)allocator;
 }
 
 const EntryPoint swapchain_commands[] = {

@@ -50,50 +50,26 @@ RECORDING = {"record_state": True}
 OF_WARM = 100
 
 
-@dataclass(frozen=True)
-class Unsteady:
-    """How differences begin that a driver without the layer has from run to run, as a pattern, and why."""
-
-    begin: str
-    why: str
-    of: Callable[[dict[str, Any]], bool]
-
-
-@dataclass(frozen=True)
-class Late:
-    """How many pipelines of a way the second run compiles on some drivers, and only the third finds, and why."""
-
-    ways: dict[str, int]
-    why: str
-    of: Callable[[dict[str, Any]], bool]
-
-
-LATE = [
-    Late(
+Facts = dict[str, Any]
+#: How many pipelines of a way the second run compiles on some drivers, and only the third finds.
+LATE: list[tuple[dict[str, int], Callable[[Facts], bool]]] = [
+    # It compiles fast links and libraries of libraries only if the libraries were found in a cache.
+    (
         {"libraries, feedback": 4, "recipes": 1, "recipes, own cache": 1},
-        "it compiles fast links and libraries of libraries only if the libraries were found in a cache",
         lambda row: row["driver"] == "ANV" and row["version"] == "25.0.7",
     ),
 ]
-UNSTEADY = [
-    Unsteady(
-        r"executables\.\S*-has ",
-        "it keeps fewer internal representations than it returns for what it compiles",
-        lambda row: row["driver"] == "ANV",
-    ),
-    Unsteady(
-        r"caches\.(merged-and-)?found-in-the-data ",
-        "its own cache has the pipeline by now, or not yet, and the program's has nothing",
-        lambda row: not row["small_caches_found"],
-    ),
-    Unsteady(
-        "from_archive: ",
-        "it takes a new global key in each process, so a program cannot use what it saved",
-        lambda row: row["global_key"] == "differs by process",
-    ),
-    Unsteady(
+#: How differences begin that a driver without the layer has from run to run, as patterns.
+UNSTEADY: list[tuple[str, Callable[[Facts], bool]]] = [
+    # It keeps fewer internal representations than it returns for what it compiles.
+    (r"executables\.\S*-has ", lambda row: row["driver"] == "ANV"),
+    # Its own cache has the pipeline by now, or not yet, and the program's has nothing.
+    (r"caches\.(merged-and-)?found-in-the-data ", lambda row: not row["small_caches_found"]),
+    # It takes a new global key in each process, so a program cannot use what it saved.
+    ("from_archive: ", lambda row: row["global_key"] == "differs by process"),
+    # It returns valid feedback on a pipeline that was not created.
+    (
         r"flags\.one-may-not-compile-early-return\b",
-        "it returns valid feedback on a pipeline that was not created",
         lambda row: row["driver"] == "RADV" and row["version"] == "22.3.6",
     ),
 ]
@@ -186,7 +162,7 @@ class Bench:
 
     def __init__(self, target: Target, directory: Path, known: dict[str, Any]) -> None:
         self.target, self.directory, self.facts = target, directory, known
-        self.unsteady = [row.begin for row in UNSTEADY if row.of(known)]
+        self.unsteady = [begin for begin, of in UNSTEADY if of(known)]
         self.caches = 0
 
     def fresh(self) -> Path:
@@ -280,7 +256,7 @@ class Bench:
 
     def late(self, way: str) -> int:
         """Returns how many pipelines the second run may compile."""
-        return sum(row.ways.get(way, 0) for row in LATE if row.of(self.facts))
+        return sum(ways.get(way, 0) for ways, of in LATE if of(self.facts))
 
     # ---- kills
 

@@ -15,17 +15,13 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.figures import created_ns
 from drivers.facts import TARGETS, Target, mesa_version
 from world import World
 
 COUNT = 280
-
-
-def created_ns(result: dict[str, Any]) -> int:
-    return sum(int(result[key]) for key in ("create_ns_total", "create_cache_ns", "read_cache_ns"))
 
 
 def warm(world: World, own: str, rounds: int) -> float:

@@ -7,12 +7,10 @@ import hashlib
 import json
 import os
 import random
-import tempfile
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
-from fuzz.exports import IDENTITY, KEY, PUBLIC
+from fuzz.exports import IDENTITY, KEY, PUBLIC, packed, require
 from unit.things import add_record
 
 from pylayer.common.outcomes import HEADER
@@ -35,17 +33,13 @@ HOSTILE: tuple[Any, ...] = (
 def pack_bytes(count: int = 4) -> bytes:
     """A small published pack, the same bytes each time."""
     head = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
-    unsalted = mock.patch.object(format, "new_salt", lambda: 0)
-    with tempfile.TemporaryDirectory() as directory, unsalted:
-        os.chmod(directory, 0o700)
-        writer = pack.PackWriter(os.path.join(directory, "x.pack"), IDENTITY, PROGRAM, "seven")
+
+    def fill(writer: pack.PackWriter) -> None:
         for number in range(count):
-            data = head + bytes([number]) * 60
             fields = {"kind": 1, "flags": format.PULLED, "create_ns": 1000, "fingerprint": number}
-            add_record(writer, data, **fields, last_used=format.NEVER_USED)
-        writer.finish()
-        with open(os.path.join(directory, "x.pack"), "rb") as file:
-            return file.read()
+            add_record(writer, head + bytes([number]) * 60, **fields, last_used=format.NEVER_USED)
+
+    return packed(fill, IDENTITY, PROGRAM, "seven")
 
 
 def payload() -> bytes:
@@ -93,52 +87,44 @@ def mutate_values(plain: Callable[[random.Random, bytes], bytes]) -> Callable[[r
     return mutate
 
 
-def read_index(data: bytes) -> str:
-    """Reads an index as if it were signed; returns what must hold and does not, else empty text."""
+def read_index(data: bytes) -> None:
+    """index.parse: an index in which every number is within its limits and no text is a path, or Refused."""
     try:
         found = index.parse(data)
     except Refused as error:
-        return "" if str(error) and len(str(error)) < 500 else "an error that says nothing, or too much"
+        require(0 < len(str(error)) < 500, "an error that says nothing, or too much")
+        return
     for one in found.packs:
-        if not 0 < one.bytes <= index.MAX_PACK_BYTES:
-            return "a pack that cannot be"
-        if "/" in one.name or len(one.name) != 69 or len(one.program) != 16:
-            return "a name that becomes a path"
-    if index.parse(found.payload()).payload() != found.payload():
-        return "another index when it is written again"
-    return ""
+        require(0 < one.bytes <= index.MAX_PACK_BYTES, "a pack that cannot be")
+        path = "/" in one.name or len(one.name) != 69 or len(one.program) != 16
+        require(not path, "a name that becomes a path")
+    require(index.parse(found.payload()).payload() == found.payload(), "another index when it is written again")
 
 
-def believe(data: bytes) -> str:
-    """Judges bytes as what a server sent; returns what must hold and does not, else empty text."""
+def believe(data: bytes) -> None:
+    """trust.Trust.index: only the bytes that the key signed pass."""
     for last in (None, SIGNED):
-        try:
+        with contextlib.suppress(trust.Untrusted):
             trust.Trust(KEYS, IDENTITY.name, last).index(data, NOW)
-        except trust.Untrusted:
-            continue
-        if data != SIGNED:
-            return "something passes that nobody signed"
-    return ""
+            require(data == SIGNED, "something passes that nobody signed")
 
 
-def admit(path: str, root: str, data: bytes) -> str:
-    """Admits a pack to a store; returns what must hold and does not, else empty text."""
+def admit(path: str, root: str, data: bytes) -> None:
+    """Admits a pack to a store: every record verifies and belongs to the device, or it is Refused."""
     sha256 = hashlib.sha256(data).hexdigest()
     try:
         portable.admit(root, IDENTITY, PROGRAM, path, sha256)
     except Refused:
-        return "" if os.path.exists(path) else "a refused file is gone"
-    if portable.held(root, IDENTITY, {sha256}) != {sha256}:
-        return "an admitted pack that is not held"
+        require(os.path.exists(path), "a refused file is gone")
+        return
+    require(portable.held(root, IDENTITY, {sha256}) == {sha256}, "an admitted pack that is not held")
     (there,) = Folder(root, IDENTITY).files(PROGRAM)
     damage: list[format.Damage] = []
     header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
     for part in Reader(there).verified(IDENTITY.digest, damage):
         for record in part.records:
-            content = bytes(part.data_of(record))
-            if record.magic == format.CELL and (content[4:32] != header[4:] or not record.is_pulled):
-                return "a cell of another device, or one that was not published"
-            if record.magic not in (format.CELL, format.NOTE, format.TABLE):
-                return f"a record of kind {record.magic!r}"
+            own = bytes(part.data_of(record))[4:32] == header[4:] and record.is_pulled
+            require(record.magic != format.CELL or own, "a cell of another device, or one that was not published")
+            require(record.magic in (format.CELL, format.NOTE, format.TABLE), f"a record of kind {record.magic!r}")
     os.unlink(there)
-    return "something damaged is in the store" if damage else ""
+    require(not damage, "something damaged is in the store")

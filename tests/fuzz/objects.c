@@ -91,21 +91,18 @@ static VkResult VKAPI_CALL extensions(uint32_t *count, VkExtensionProperties *ou
 
 static VkResult VKAPI_CALL instance_extensions(const char *layer, uint32_t *count, VkExtensionProperties *out)
 {
-    (void)layer;
     return extensions(count, out);
 }
 
 static VkResult VKAPI_CALL device_extensions(VkPhysicalDevice device, const char *layer, uint32_t *count,
                                              VkExtensionProperties *out)
 {
-    (void)device, (void)layer;
     return extensions(count, out);
 }
 
 /* Answers each structure with one feature. */
 static void VKAPI_CALL features(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out)
 {
-    (void)device;
     out->features.robustBufferAccess = VK_TRUE;
     for (VkBaseOutStructure *each = out->pNext; each; each = each->pNext)
         *(VkBool32 *)(each + 1) = VK_FALSE;
@@ -115,14 +112,12 @@ static void VKAPI_CALL features(VkPhysicalDevice device, VkPhysicalDeviceFeature
 static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *callbacks,
                                            VkInstance *out)
 {
-    (void)callbacks, (void)out;
     return info->pNext || info->enabledLayerCount ? VK_SUCCESS : VK_ERROR_UNKNOWN;
 }
 
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice device, const VkDeviceCreateInfo *info,
                                          const VkAllocationCallbacks *callbacks, VkDevice *out)
 {
-    (void)device, (void)callbacks, (void)out;
     return info->enabledLayerCount ? VK_SUCCESS : VK_ERROR_UNKNOWN;
 }
 
@@ -131,7 +126,6 @@ static PFN_vkVoidFunction VKAPI_CALL get_proc(VkInstance of, const char *name)
 #define FUNCTION(known, function)                                                                                      \
     if (strcmp(name, known) == 0)                                                                                      \
     return (PFN_vkVoidFunction)(function)
-    (void)of;
     FUNCTION("vkEnumerateInstanceExtensionProperties", instance_extensions);
     FUNCTION("vkEnumerateDeviceExtensionProperties", device_extensions);
     FUNCTION("vkGetPhysicalDeviceFeatures2", features);

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +41,20 @@ def signature(error: BaseException) -> str:
     return f"{type(error).__name__} {place} {digits if type(error).__name__ == 'Wrong' else ''}"
 
 
-class Failures:
-    """What failed, each kind once."""
+class Failures(Counter[str]):
+    """What failed, and how often: each kind is said once."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
-        self.seen: dict[str, int] = {}
 
     def add(self, error: BaseException, data: bytes) -> None:
         key = signature(error)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        if self.seen[key] > 1:
+        self[key] += 1
+        if self[key] > 1:
             return
         FAILED.mkdir(parents=True, exist_ok=True)
-        path = FAILED / f"{self.name}-{len(self.seen)}-{os.getpid()}"
+        path = FAILED / f"{self.name}-{len(self)}-{os.getpid()}"
         path.write_bytes(data)
         print(f"--- {self.name}: {key}\n    --target {self.name} --repeat {path}", flush=True)
         traceback.print_exception(error, limit=-6)
@@ -62,12 +63,10 @@ class Failures:
 def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple[int, Failures]:
     """Inputs tried, and failures."""
     from fuzz import shapes
-    from fuzz.targets import TARGETS, on_alarm
+    from fuzz.targets import TARGETS
 
     target = TARGETS[name]
     failures = Failures(name)
-    signal.signal(signal.SIGALRM, on_alarm)
-    signal.signal(signal.SIGPROF, on_alarm)
     rng = random.Random(f"{name}{seed}")
     pool = [data for _, data in sorted(shapes.seeds()[name].items())]
     extra = [*pool, *(shapes.large(target.large).values() if large else ())]
@@ -89,19 +88,10 @@ def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple
         done += 1
     took = time.monotonic() - began
     print(
-        f"{name}: {done} inputs, {done / max(took, 1e-9):.0f} a second, {sum(failures.seen.values())} failed",
+        f"{name}: {done} inputs, {done / max(took, 1e-9):.0f} a second, {failures.total()} failed",
         flush=True,
     )
     return done, failures
-
-
-def repeat(name: str, path: str) -> None:
-    from fuzz.targets import TARGETS, on_alarm
-
-    signal.signal(signal.SIGALRM, on_alarm)
-    signal.signal(signal.SIGPROF, on_alarm)
-    one_input(TARGETS[name], Path(path).read_bytes(), True)
-    print("nothing is wrong")
 
 
 def main() -> int:
@@ -113,11 +103,14 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="without the large inputs, which take seconds each")
     parser.add_argument("--repeat", metavar="FILE", help="an input that failed")
     options = parser.parse_args()
-    if options.repeat:
-        repeat(options.target, options.repeat)
-        return 0
     from fuzz import targets
 
+    signal.signal(signal.SIGALRM, targets.on_alarm)
+    signal.signal(signal.SIGPROF, targets.on_alarm)
+    if options.repeat:
+        one_input(targets.TARGETS[options.target], Path(options.repeat).read_bytes(), True)
+        print("nothing is wrong")
+        return 0
     names = [options.target] if options.target else list(targets.TARGETS)
     share = sum(1 / targets.TARGETS[name].cost for name in names)
     total, failed = 0, 0
@@ -126,7 +119,7 @@ def main() -> int:
             inputs = round(options.inputs / targets.TARGETS[name].cost / share)
             done, failures = run(name, inputs, options.seed, options.seconds, not options.small)
             total += done
-            failed += len(failures.seen)
+            failed += len(failures)
     finally:
         targets.Place.remove()
     print(f"{total} inputs, {failed} kinds of failure")

@@ -6,10 +6,8 @@ nothing behind it is ever tried. These mutators change a field and then make the
 
 from __future__ import annotations
 
-import os
 import random
 import struct
-import tempfile
 import time
 from collections.abc import Callable
 from unittest import mock
@@ -318,16 +316,13 @@ def journal_bytes(*records: bytes, kind: bytes = format.JOURNAL, program: int = 
 
 def pack_bytes(datas: list[bytes]) -> bytes:
     """A pack as PackWriter writes it."""
-    unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # a mutation that fits a hash knows no salt
-    with tempfile.TemporaryDirectory() as directory, unsalted:
-        path = os.path.join(directory, "x.pack")
-        writer = pack.PackWriter(path, IDENTITY, 7, "program seven")
+
+    def fill(writer: pack.PackWriter) -> None:
         writer.add_parts(contents.used_parts([5, 6], 1000))
         for data in datas:
             add_record(writer, data, create_ns=1000, fingerprint=5, last_used=1000)
-        writer.finish()
-        with open(path, "rb") as file:
-            return file.read()
+
+    return exports.packed(fill, IDENTITY, 7, "program seven")
 
 
 def seeds() -> dict[str, dict[str, bytes]]:

@@ -21,6 +21,7 @@ from typing import Any
 import loads
 import xxhash
 from fuzz import exports, fleets, shapes
+from fuzz.exports import require
 from unit.things import record
 
 from pylayer.common import compiled, config, file_kinds, flat, outcomes
@@ -51,17 +52,8 @@ MEMORY_FACTOR = 32
 MEMORY_OF_TEXT = 256
 
 
-class Wrong(Exception):
-    """Something that must hold does not."""
-
-
 class TooSlow(BaseException):
     """An input took longer than its time; not an Exception, so that nothing on the way takes it for its own."""
-
-
-def require(condition: object, what: str) -> None:
-    if not condition:
-        raise Wrong(what)
 
 
 # ---- what is counted ---------------------------------------------------------------------------------
@@ -443,8 +435,7 @@ def timelines(data: bytes) -> None:
 def imports(data: bytes) -> None:
     """An import of any file, with a signature that is required and without: taken whole or Refused, and as signed only
     what the seed's key signed."""
-    wrong = exports.take(write("export", data), os.path.join(Place.root(), "import"), SIGNED)
-    require(not wrong, wrong)
+    exports.take(write("export", data), os.path.join(Place.root(), "import"), SIGNED)
 
 
 def states(data: bytes) -> None:
@@ -479,24 +470,11 @@ def _complete(root: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
     return found
 
 
-def fleet_indexes(data: bytes) -> None:
-    """index.parse: an index in which every number is within its limits and no text is a path, or Refused."""
-    wrong = fleets.read_index(data)
-    require(not wrong, wrong)
-
-
-def fleet_signatures(data: bytes) -> None:
-    """trust.Trust.index: only the bytes that the key signed pass."""
-    wrong = fleets.believe(data)
-    require(not wrong, wrong)
-
-
 def fleet_packs(data: bytes) -> None:
     """Store.admit: a pack of which every record verifies and belongs to the device, or Refused."""
     root = os.path.join(Place.root(), "fleet")
     os.makedirs(root, mode=0o700, exist_ok=True)
-    wrong = fleets.admit(write("fleet/arrived", data), root, data)
-    require(not wrong, wrong)
+    fleets.admit(write("fleet/arrived", data), root, data)
     linear_work(len(data), 2)
 
 
@@ -599,8 +577,8 @@ TARGETS = {
     "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
     "state": Target(states, shapes.mutate_store, 60, "store"),
-    "fleet-index": Target(fleet_indexes, fleets.mutate_values(shapes.mutate_text(shapes.JSON_WORDS)), 2, "", 256),
-    "fleet-signature": Target(fleet_signatures, exports.mutate(shapes.mutate_raw), 4),
+    "fleet-index": Target(fleets.read_index, fleets.mutate_values(shapes.mutate_text(shapes.JSON_WORDS)), 2, "", 256),
+    "fleet-signature": Target(fleets.believe, exports.mutate(shapes.mutate_raw), 4),
     "fleet-pack": Target(fleet_packs, shapes.mutate_store, 20, "store"),
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),

@@ -1,6 +1,8 @@
 /* caches.c - the program's own VkPipelineCache, with which pipelines are created once there is one. */
 #include "host.h"
 
+#include "../files.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,18 +13,8 @@ VkPipelineCache host_cache;
 static size_t load_cache(const char *path, VkResult *result)
 {
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    FILE *file = fopen(path, "rb");
-    void *data = NULL;
-    if (file) {
-        fseek(file, 0, SEEK_END);
-        info.initialDataSize = (size_t)ftell(file);
-        rewind(file);
-        data = malloc(info.initialDataSize);
-        if (!data || fread(data, 1, info.initialDataSize, file) != info.initialDataSize)
-            die("%s cannot be read", path);
-        fclose(file);
-        info.pInitialData = data;
-    }
+    void *data = read_file(path, &info.initialDataSize);
+    info.pInitialData = data;
     *result = vkCreatePipelineCache(host_device, &info, NULL, &host_cache);
     free(data);
     return info.initialDataSize;
@@ -38,8 +30,8 @@ static VkResult save_cache(const char *path)
     if (!result)
         result = vkGetPipelineCacheData(host_device, host_cache, &size, data);
     snprintf(temporary, sizeof temporary, "%s.%d", path, getpid());
-    FILE *file = fopen(temporary, "wb");
-    if (!file || fwrite(data, 1, size, file) != size || fclose(file) || rename(temporary, path))
+    write_file(temporary, data, size);
+    if (rename(temporary, path))
         die("%s cannot be written", path);
     free(data);
     return result;
@@ -110,7 +102,6 @@ static void step_save_in_destructor(char **arguments)
 
 static void step_destroy_cache(char **unused)
 {
-    (void)unused;
     vkDestroyPipelineCache(host_device, host_cache, NULL);
     host_cache = VK_NULL_HANDLE;
     say("cache destroyed");

@@ -29,14 +29,12 @@ static void step_exit_in_thread(char **arguments)
 
 static void exit_from_handler(int number)
 {
-    (void)number;
     exit(4);
 }
 
 /* At the next moment when main holds a lock of somebody's (signal_under_lock.c, preloaded). */
 static void step_exit_under_lock(char **unused)
 {
-    (void)unused;
     struct sigaction action = {.sa_handler = exit_from_handler};
     sigaction(SIGALRM, &action, NULL);
     atomic_int *armed = dlsym(RTLD_DEFAULT, "signal_under_lock_armed");
@@ -62,7 +60,6 @@ static void step_end(char **arguments)
 
 static void *work_on(void *unused)
 {
-    (void)unused;
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     run_steps(rest_of_steps, NULL);
     return NULL;
@@ -71,7 +68,6 @@ static void *work_on(void *unused)
 /* main ends; the last thread to do so ends the process. */
 static void step_main_thread_ends(char **unused)
 {
-    (void)unused;
     pthread_t thread;
     if (pthread_create(&thread, NULL, work_on, NULL))
         die("no thread");
@@ -113,7 +109,6 @@ static void use_at_exit(void)
 
 static void step_use_at_exit(char **unused)
 {
-    (void)unused;
     atexit(use_at_exit);
 }
 
@@ -128,7 +123,6 @@ __attribute__((destructor)) static void destructor(void)
 
 static void step_use_in_destructor(char **unused)
 {
-    (void)unused;
     use_in_destructor = true;
 }
 

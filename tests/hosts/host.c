@@ -1,6 +1,7 @@
 /* host.c - runs the steps of the command line. */
 #include "host.h"
 
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,17 @@ void die(const char *format, ...)
     _Exit(3);
 }
 
+int count_threads(bool (*holds)(pid_t thread))
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (const struct dirent *entry; threads && (entry = readdir(threads));)
+        count += atoi(entry->d_name) > 0 && holds(atoi(entry->d_name));
+    if (threads)
+        closedir(threads);
+    return count;
+}
+
 static const Step *find(const char *name)
 {
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -59,7 +71,6 @@ char **run_steps(char **steps, const char *until)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     run_steps(argv + 1, NULL);
     return 0;
 }

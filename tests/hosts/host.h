@@ -9,6 +9,7 @@
 #define TEST_HOSTS_HOST_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <vulkan/vulkan.h>
 
@@ -35,6 +36,9 @@ extern VkDevice host_device;
 extern VkPipelineCache host_cache; /* caches.c */
 VkResult host_create_pipelines(unsigned first, unsigned count);
 extern unsigned host_next_pipeline;
+
+/* How many of the process's threads it holds for. */
+int count_threads(bool (*holds)(pid_t thread));
 
 /* Where the layer keeps things; NULL without the layer. */
 const char *store_directory(void);

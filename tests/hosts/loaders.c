@@ -104,7 +104,6 @@ static void step_dlopen(char **arguments)
 /* dlclose ... closed: the steps are run by its destructor. */
 static void step_dlclose(char **unused)
 {
-    (void)unused;
     inside_until = "closed";
     dlclose(opened_library);
     inside_until = NULL;

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "host.h"
 
-#include <dirent.h>
 #include <grp.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -45,34 +44,25 @@ static void run_child(pid_t child, bool by_exit)
 
 static void step_fork(char **unused)
 {
-    (void)unused;
     run_child(fork(), false);
 }
 
 static void step_fork_exit(char **unused)
 {
-    (void)unused;
     run_child(fork(), true);
 }
 
-static bool other_threads_sleep(void)
+/* Returns whether it is another thread, and does not sleep. */
+static bool is_awake(pid_t thread)
 {
-    DIR *threads = opendir("/proc/self/task");
-    bool all = threads != NULL;
-    struct dirent *entry;
-    while (threads && (entry = readdir(threads)) != NULL) {
-        char path[64], text[256] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", entry->d_name);
-        FILE *file = atoi(entry->d_name) > 0 && atoi(entry->d_name) != gettid() ? fopen(path, "re") : NULL;
-        if (!file)
-            continue;
-        const char *state = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
-        all = all && state && state[2] == 'S';
-        fclose(file);
-    }
-    if (threads)
-        closedir(threads);
-    return all;
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    FILE *file = thread != gettid() ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    const char *state = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+    fclose(file);
+    return !state || state[2] != 'S';
 }
 
 /* The child of a raw system call inherits locks that other threads hold at that moment, of malloc and of the
@@ -82,7 +72,7 @@ static void await_rest(void)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
     for (int tries = 0, calm = 0; tries < 1000 && calm < 10; tries++) {
-        calm = other_threads_sleep() ? calm + 1 : 0;
+        calm = count_threads(is_awake) == 0 ? calm + 1 : 0;
         nanosleep(&pause, NULL);
     }
 }
@@ -90,7 +80,6 @@ static void await_rest(void)
 /* Without the C library's handlers: what runtimes and sandboxes with a clone of their own do. */
 static void step_raw_fork(char **unused)
 {
-    (void)unused;
     await_rest();
     run_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true);
 }
@@ -162,7 +151,6 @@ static void step_children(char **arguments)
 
 static void step_become_nobody(char **unused)
 {
-    (void)unused;
     say("setuid: %d", setgroups(0, NULL) || setgid(65534) || setuid(65534));
 }
 
@@ -170,7 +158,6 @@ static void step_become_nobody(char **unused)
 
 static void step_clearenv(char **unused)
 {
-    (void)unused;
     say("clearenv %d", clearenv());
 }
 

@@ -24,7 +24,6 @@ static void step_python(char **arguments)
 /* Nothing of the layer's Python can be seen by others. */
 static void step_no_python_symbols(char **unused)
 {
-    (void)unused;
     static const char *const names[] = {"Py_Initialize", "Py_IsInitialized",  "PyExc_ValueError", "_Py_NoneStruct",
                                         "PyInit_math",   "PyGILState_Ensure", "pylayer_shim"};
     int seen = 0;

@@ -81,8 +81,6 @@ static void step_no_more(char **arguments)
 /* The program's own handler answers, as a sandbox with a broker has it. */
 static void answer(int number, siginfo_t *info, void *context)
 {
-    (void)number;
-    (void)info;
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EACCES;
 }
 

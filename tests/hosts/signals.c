@@ -14,13 +14,11 @@ static atomic_uint handled;
 
 static void count(int number)
 {
-    (void)number;
     atomic_fetch_add(&handled, 1);
 }
 
 static void step_block_signals(char **unused)
 {
-    (void)unused;
     sigset_t all;
     sigfillset(&all);
     say("blocked: %d", sigprocmask(SIG_SETMASK, &all, NULL));
@@ -73,7 +71,6 @@ static void step_timer(char **arguments)
 
 static void step_stop_timer(char **unused)
 {
-    (void)unused;
     struct itimerval never = {0};
     setitimer(ITIMER_REAL, &never, NULL);
     say("timer went off: %s", atomic_load(&handled) ? "yes" : "no");
@@ -82,7 +79,6 @@ static void step_stop_timer(char **unused)
 /* Every signal that may be handled has the handling that the program found. */
 static void step_check_all_default(char **unused)
 {
-    (void)unused;
     int changed = 0;
     for (int number = 1; number < 32; number++) {
         struct sigaction action;

@@ -17,7 +17,6 @@ static VkResult result;
 
 static void *create(void *unused)
 {
-    (void)unused;
     result = host_create_pipelines(first, how_many);
     return NULL;
 }

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "host.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,32 +18,27 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Returns how many threads there are. filtered: only those with a seccomp filter. */
-static int count_threads(bool filtered)
+static bool is_there(pid_t thread)
 {
-    int count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    struct dirent *entry;
-    while (threads && (entry = readdir(threads)) != NULL) {
-        char path[64], line[256];
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", entry->d_name);
-        FILE *file = atoi(entry->d_name) > 0 ? fopen(path, "re") : NULL;
-        bool has_filter = false;
-        while (file && fgets(line, sizeof line, file))
-            has_filter |= strncmp(line, "Seccomp:\t2", 10) == 0;
-        count += file && (has_filter || !filtered);
-        if (file)
-            fclose(file);
-    }
-    if (threads)
-        closedir(threads);
-    return count;
+    return thread > 0;
+}
+
+static bool has_filter(pid_t thread)
+{
+    char path[64], line[256];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", thread);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file))
+        found |= strncmp(line, "Seccomp:\t2", 10) == 0;
+    if (file)
+        fclose(file);
+    return found;
 }
 
 static void step_threads(char **unused)
 {
-    (void)unused;
-    say("threads: %d", count_threads(false));
+    say("threads: %d", count_threads(is_there));
 }
 
 /* Returns whether a thread has real-time priority, a nice value below 0, or only one processor. */
@@ -67,20 +61,13 @@ static void *work_privileged(void *main_may)
     sched_setscheduler(0, SCHED_FIFO, &least);
     sched_setaffinity(0, sizeof one, &one);
     run_steps(rest_of_steps, "join");
-    int count = 0;
-    DIR *threads = opendir("/proc/self/task");
-    for (struct dirent *entry; threads && (entry = readdir(threads));)
-        count += atoi(entry->d_name) > 0 && is_privileged(atoi(entry->d_name));
-    if (threads)
-        closedir(threads);
-    say("privileged: %d", count);
+    say("privileged: %d", count_threads(is_privileged));
     return NULL;
 }
 
 /* What stands before 'join' runs in a thread that is scheduled as one that draws. */
 static void step_privileged(char **unused)
 {
-    (void)unused;
     pthread_t thread;
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all) || pthread_create(&thread, NULL, work_privileged, &all) ||
@@ -93,19 +80,17 @@ static void step_privileged(char **unused)
 /* EINVAL with more than one thread; a system may forbid it to all. */
 static void step_new_user(char **unused)
 {
-    (void)unused;
     say("new user namespace: %s", unshare(CLONE_NEWUSER) ? strerror(errno) : "entered");
 }
 
 /* A filter for this thread and those that it makes, as sandboxes install it that begin with one thread. */
 static void step_filter(char **unused)
 {
-    (void)unused;
     struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = 1, .filter = &allow};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         die("no seccomp: %s", strerror(errno));
-    say("filtered: %d of %d threads", count_threads(true), count_threads(false));
+    say("filtered: %d of %d threads", count_threads(has_filter), count_threads(is_there));
 }
 
 /* A thread loads data into a VkPipelineCache. Meanwhile it is cancelled. */
@@ -130,7 +115,6 @@ static void join(pthread_t thread)
 
 static void step_cancel(char **unused)
 {
-    (void)unused;
     pthread_t thread;
     if (pthread_create(&thread, NULL, load_a_cache, NULL))
         die("no thread");

@@ -31,7 +31,6 @@ static void step_layer(char **arguments)
 /* Of the names and layers of the steps before. */
 static void step_instance(char **unused)
 {
-    (void)unused;
     say("instance %d", open_instance(&program, &wanted_instance));
 }
 
@@ -45,14 +44,12 @@ static void make_device(const void *features, const char *const *extensions, uin
 
 static void step_device(char **unused)
 {
-    (void)unused;
     make_device(NULL, NULL, 0);
 }
 
 /* A device of another kind: of a program that uses pipeline binaries. */
 static void step_binary_device(char **unused)
 {
-    (void)unused;
     static const char *const extensions[] = {"VK_KHR_create_renderpass2", "VK_KHR_depth_stencil_resolve",
                                              "VK_KHR_dynamic_rendering", "VK_KHR_maintenance5",
                                              "VK_KHR_pipeline_binary"};
@@ -68,7 +65,6 @@ static void step_binary_device(char **unused)
 /* The steps behind it are about another instance and device, the next ones behind `other` about these again. */
 static void step_other(char **unused)
 {
-    (void)unused;
     static Program others;
     Program swapped = program;
     program = others;
@@ -111,7 +107,6 @@ static void step_again(char **arguments)
 
 static void step_destroy_device(char **unused)
 {
-    (void)unused;
     vkDestroyDevice(host_device, NULL);
     host_device = program.device = VK_NULL_HANDLE;
     say("device destroyed");
@@ -119,7 +114,6 @@ static void step_destroy_device(char **unused)
 
 static void step_destroy_instance(char **unused)
 {
-    (void)unused;
     vkDestroyInstance(program.instance, NULL);
     program = (Program){0};
     say("instance destroyed");

@@ -31,7 +31,6 @@ static Device device;
 
 const char *environment_get(const char *name)
 {
-    (void)name;
     return NULL;
 }
 

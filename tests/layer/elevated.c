@@ -29,7 +29,6 @@ unsigned long getauxval(unsigned long type)
 
 static int print_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    (void)size, (void)unused;
     if (strstr(info->dlpi_name, "_policy") || strstr(info->dlpi_name, "python"))
         printf("holds %s\n", info->dlpi_name);
     return 0;

@@ -7,6 +7,7 @@
  * one: four threads create pipelines in one cache while two merge others into it, which a cache created with
  * VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR allows (VK_KHR_maintenance8).
  */
+#include "../pipeline_binary.h"
 #include "program.h"
 
 #include <pthread.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 
 /* Newer than the headers that this must build with. */
-#define SYNCHRONIZED_MERGE 0x8u
 enum { TYPE_MAINTENANCE_8_FEATURES = 1000574000 };
 typedef struct {
     VkStructureType sType;
@@ -88,7 +88,8 @@ static void opposite(void)
 
 static void into_one(void)
 {
-    VkPipelineCache one = new_cache(SYNCHRONIZED_MERGE), a = new_cache(0), b = new_cache(0);
+    VkPipelineCache one = new_cache(VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR), a = new_cache(0),
+                    b = new_cache(0);
     must(use_numbered(&program, a, 0));
     must(use_numbered(&program, b, 1));
     run(6, (thread_function[]){create_some, create_some, create_some, create_some, merge, merge},

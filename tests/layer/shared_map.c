@@ -13,8 +13,6 @@
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
 {
-    (void)level;
-    (void)format;
 }
 
 static SharedMap map;
@@ -60,7 +58,6 @@ static void wait_while_stopped(void)
 
 int main(int count, char **arguments)
 {
-    (void)count;
     shared_map_open(&map);
     shared_map_put(&map, 1, 10, 2);
     if (arguments[1][0] == 's') {

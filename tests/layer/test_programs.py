@@ -36,10 +36,12 @@ def twice(
     return [first, second]
 
 
-@pytest.mark.parametrize(("script", "least"), [("wgpu_compute.py", 10), ("wgpu_render.py", 8)])
-def test_wgpu(world: World, script: str, least: int) -> None:
+WGPU = [sys.executable, str(PROGRAMS / "wgpu_render.py")]
+
+
+def test_wgpu(world: World) -> None:
     """wgpu, which uses no VkPipelineCache, compiles nothing in its second run."""
-    _, second = twice(world, [sys.executable, str(PROGRAMS / script)], least)
+    _, second = twice(world, WGPU, 8)
     assert second["application_hits"] == 0
 
 
@@ -47,8 +49,7 @@ def test_wgpu(world: World, script: str, least: int) -> None:
 def test_wgpu_from_binaries(world: World) -> None:
     """With the binaries mode, wgpu's second run creates all pipelines from binaries."""
     policy = world.policy("settings: {mode: binaries}")
-    command = [sys.executable, str(PROGRAMS / "wgpu_compute.py")]
-    first, second = twice(world, command, 10, **policy)
+    first, second = twice(world, WGPU, 8, **policy)
     assert first["binaries_kept"] == first["compiled"]
     assert second["binary_hits"] == second["pipelines"]
 

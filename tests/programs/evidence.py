@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -31,6 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
 import recorded_state
+from screen import Screen
 from world import LAYER_NAME, ROOT, World
 
 from pylayer.store import state, timeline
@@ -55,15 +55,15 @@ NEW_CARD = OFF | {"AMDGPU_GPU_ID": "navi31"}
 class Program:
     """``package`` names what it needs: packages of Debian (deb), of this environment (pypi) or fetched (npm), or
     the variable with a directory (built). ``command`` is a shell's. ``compared`` is what is compared on Lavapipe: what
-    matches it in the output, "screen" for the last picture of the screen, or nothing. On other ``drivers`` the program
-    crashes without the layer too. ``beside`` is another layer, and whether it is above pylayer. A program that draws
-    what time allows may compile the rest in a third run."""
+    matches it in the output, "screen" for the last picture of the screen, or nothing. Not ``on_radv``: the program
+    crashes there without the layer, too. ``beside`` is another layer, and whether it is above pylayer. A program that
+    draws what time allows may compile the rest in a third run."""
 
     name: str
     package: str
     command: str
     compared: str = ""
-    drivers: str = "radv lavapipe"
+    on_radv: bool = True
     prepare: str = ""
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     on_lavapipe: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -75,7 +75,7 @@ def beside(name: str, package: str, layer: str) -> list[Program]:
     """vkcube with another layer above pylayer, and below."""
     package = f"deb:vulkan-tools {package}"
     return [
-        Program(f"vkcube, {name} {where}", package, CUBE, drivers="radv", beside=(layer, where == "above"))
+        Program(f"vkcube, {name} {where}", package, CUBE, beside=(layer, where == "above"))
         for where in ("above", "below")
     ]
 
@@ -99,7 +99,6 @@ TABLE = [
         "SuperTuxKart, Vulkan",
         "deb:supertuxkart",
         "supertuxkart --render-driver=vulkan -N --track=lighthouse --profile-time=2 --screensize=320x200 >/dev/null",
-        drivers="radv",
     ),
     Program(
         "glmark2 over zink",
@@ -118,12 +117,11 @@ TABLE = [
         environment=ZINK,
         on_lavapipe=SOFTWARE,
     ),
-    Program("vkcube", "deb:vulkan-tools", CUBE, drivers="radv"),
+    Program("vkcube", "deb:vulkan-tools", CUBE),
     Program(
         "vkd3d, gears and a triangle",
         "deb:vkd3d-demos",
         "for one in gears triangle; do timeout 3 vkd3d-$one; done",
-        drivers="radv",
         status=(0, 124),
     ),
     *beside("MangoHud", "mangohud", "MangoHud.json"),
@@ -133,7 +131,6 @@ TABLE = [
         "vkcube, RenderDoc above",  # which refuses to be named like the others
         "deb:vulkan-tools renderdoc",
         CUBE,
-        drivers="radv",
         environment={"ENABLE_VULKAN_RENDERDOC_CAPTURE": "1"},
     ),
     *beside("GFXReconstruct", "gfxreconstruct", "VkLayer_gfxreconstruct.json"),
@@ -141,11 +138,9 @@ TABLE = [
         "GFXReconstruct's replay of vkcube",
         "deb:vulkan-tools gfxreconstruct",
         "gfxrecon-replay $PREPARED/capture.gfxr",
-        drivers="radv",
         prepare=f"VK_INSTANCE_LAYERS=VK_LAYER_LUNARG_gfxreconstruct "
         f"GFXRECON_CAPTURE_FILE=$PREPARED/capture.gfxr GFXRECON_CAPTURE_FILE_TIMESTAMP=false {CUBE}",
     ),
-    script("wgpu_compute.py", "pypi:wgpu"),
     script("wgpu_render.py", "pypi:wgpu"),
     script("qt_quick.py", "pypi:PySide6-Essentials"),
     # It finds a driver itself where a variable names one, past all layers (README.md).
@@ -154,7 +149,6 @@ TABLE = [
         "pypi:ncnn",
         f"env -u VK_DRIVER_FILES -u VK_ICD_FILENAMES XDG_DATA_DIRS=$PREPARED/data {sys.executable} "
         f"{PROGRAMS}/ncnn_inference.py",
-        drivers="radv",
         prepare="mkdir -p $PREPARED/data/vulkan/icd.d && cp $VK_DRIVER_FILES $PREPARED/data/vulkan/icd.d",
     ),
     script("dawn.mjs", "npm:webgpu", str(FETCHED)),
@@ -178,7 +172,7 @@ TABLE = [
         "deb:dolphin-emu",
         f"timeout 10 {DOLPHIN} >/dev/null",
         "screen",
-        "lavapipe",
+        False,
         status=(0, 124),
     ),
     Program(
@@ -186,7 +180,7 @@ TABLE = [
         "deb:godot3-runner",
         f"godot3-runner --path {PROGRAMS}/godot",
         "^picture .*",
-        "lavapipe",
+        False,
         environment=ZINK | SOFTWARE,
     ),
     Program(
@@ -194,7 +188,7 @@ TABLE = [
         "deb:blender",
         f"blender --factory-startup --python {PROGRAMS}/blender_cube.py",
         "^picture .*",
-        "lavapipe",
+        False,
         environment=ZINK | SOFTWARE,
     ),
 ]
@@ -237,29 +231,6 @@ def version(kind: str, name: str) -> str:
         installed = subprocess.run(query, capture_output=True, text=True).stdout
         return installed[3:] if installed.startswith("ii") else ""
     return ""
-
-
-class Screen:
-    """An X server, whose screen is a file."""
-
-    def __init__(self) -> None:
-        self.directory = tempfile.TemporaryDirectory(prefix="pylayer-screen-")
-        read, write = os.pipe()
-        command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "640x480x24", "-fbdir", self.directory.name]
-        command += ["-nolisten", "tcp", "-nocursor", "-ac", "-noreset"]
-        self.server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
-        os.close(write)
-        self.name = ":" + os.read(read, 20).decode().strip()
-
-    def picture(self) -> str:
-        """A digest of what the screen shows, or nothing if it has one colour."""
-        data = (Path(self.directory.name) / "Xvfb_screen0").read_bytes()[-640 * 480 * 4 :]
-        return "" if data == data[:4] * (640 * 480) else hashlib.sha256(data).hexdigest()
-
-    def close(self) -> None:
-        self.server.terminate()
-        self.server.wait()
-        self.directory.cleanup()
 
 
 @dataclasses.dataclass
@@ -501,7 +472,7 @@ def row(program: Program, screen: Screen) -> tuple[str, bool]:
     """The program's line, and whether something is wrong."""
     columns, rebuilt, warmed, again, look = ["-"] * 7, ["-"] * 3, "-", False, "-"
     try:
-        if "radv" in program.drivers:
+        if program.on_radv:
             columns, again = compile_twice(program, screen)
             rebuilt, left = rebuild_for_another_card(program, screen)
             warmed, cold = warm_driver_cache(program, screen)

@@ -33,8 +33,6 @@ WAYS: dict[str, Arguments] = {
     "cache control asked for": ["--count", 6, "--api", "1.3", "--cache-control"],
     "features chained and asked for": ["--count", 6, "--api", "1.3", "--features13", "--cache-control"],
     "second instance": ["--count", 6, "--repeat-instances", 2],
-    "fork": ["--count", 6, "--fork"],
-    "fork, child creates": ["--count", 6, "--fork=create"],
     "no destroy": ["--count", 6, "--no-destroy"],
     "no destroy, exit": ["--count", 6, "--no-destroy", "--exit", "exit"],
     "own cache, no destroy": ["--count", 8, "--cache", "object", "--no-destroy"],

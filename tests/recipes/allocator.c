@@ -32,7 +32,6 @@ static void note_thread(void)
 
 static void *VKAPI_PTR allocate_for_driver(void *user, size_t size, size_t alignment, VkSystemAllocationScope scope)
 {
-    (void)user, (void)scope;
     note_thread();
     if (alignment < _Alignof(max_align_t))
         alignment = _Alignof(max_align_t);
@@ -48,7 +47,6 @@ static void *VKAPI_PTR allocate_for_driver(void *user, size_t size, size_t align
 
 static void VKAPI_PTR release(void *user, void *memory)
 {
-    (void)user;
     note_thread();
     if (!memory)
         return;

@@ -10,19 +10,23 @@ static void print_key(const State *state, const VkPipelineBinaryKeyKHR *key)
         fprintf(state->out, "%02x", key->key[i]);
 }
 
-/* globalkey */
-void run_global_key(State *state, const Words *words)
+/* Of a pipeline, or without an info the global one. */
+static void ask_key(const State *state, const VkPipelineCreateInfoKHR *info)
 {
-    (void)words;
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (!state->device->has[BINARIES]) {
-        skip(state, "feature");
-        return;
-    }
-    VkResult result = state->device->commands.get_key(state->device->handle, NULL, &key);
+    VkResult result = state->device->commands.get_key(state->device->handle, info, &key);
     fprintf(state->out, "result=%d size=%u key=", result, key.keySize);
     print_key(state, &key);
     fputc('\n', state->out);
+}
+
+/* globalkey */
+const char *run_global_key(State *state, const Words *words)
+{
+    if (!state->device->has[BINARIES])
+        return "feature";
+    ask_key(state, NULL);
+    return NULL;
 }
 
 /* The create info of what is or was in a slot, with its code chained. NULL, or why there is none. */
@@ -39,21 +43,15 @@ static const char *info_of(State *state, const char *word, Build *out, VkPipelin
 }
 
 /* key P0 */
-void run_key(State *state, const Words *words)
+const char *run_key(State *state, const Words *words)
 {
-    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
     VkPipelineCreateInfoKHR info;
     Build *out = allocate(1, sizeof *out);
     const char *why = info_of(state, words->word[1], out, &info);
-    if (why) {
-        skip(state, why);
-    } else {
-        VkResult result = state->device->commands.get_key(state->device->handle, &info, &key);
-        fprintf(state->out, "result=%d size=%u key=", result, key.keySize);
-        print_key(state, &key);
-        fputc('\n', state->out);
-    }
+    if (!why)
+        ask_key(state, &info);
     free(out);
+    return why;
 }
 
 void binary_slot_clear(State *state, BinarySlot *slot)
@@ -158,15 +156,14 @@ static void fetch(State *state, const Source *source, uint32_t total, bool few, 
 }
 
 /* binaries B0 pipeline=P0|info=P0|data=X0 [count|few] */
-void run_binaries(State *state, const Words *words)
+const char *run_binaries(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'B');
     Source *source = allocate(1, sizeof *source);
     const char *why = slot < 0 ? "slot" : read_source(state, words, source);
     if (why) {
-        skip(state, why);
         free(source);
-        return;
+        return why;
     }
     VkPipelineBinaryHandlesInfoKHR handles = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
     bool known = source->known && !words_value(words, "count");
@@ -184,6 +181,7 @@ void run_binaries(State *state, const Words *words)
         state->binaries[slot] = made;
     }
     free(source);
+    return NULL;
 }
 
 /* One binary's data, into keys and data. False: it was not all read. */
@@ -215,13 +213,11 @@ static bool read_one(State *state, VkPipelineBinaryKHR binary, const Words *word
 }
 
 /* bindata X0 B0 [query|less|more] */
-void run_binary_data(State *state, const Words *words)
+const char *run_binary_data(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'X'), from = words->count > 2 ? slot_of(words->word[2], 'B') : -1;
-    if (slot < 0 || from < 0 || !state->binaries[from].count) {
-        skip(state, from < 0 ? "slot" : words->word[2]);
-        return;
-    }
+    if (slot < 0 || from < 0 || !state->binaries[from].count)
+        return from < 0 ? "slot" : words->word[2];
     const BinarySlot *binaries = &state->binaries[from];
     BinaryDataSlot read = {.wording = binaries->wording};
     bool all = binaries->complete;
@@ -234,33 +230,31 @@ void run_binary_data(State *state, const Words *words)
         binary_data_clear(&read);
     binary_data_clear(&state->binary_data[slot]);
     state->binary_data[slot] = read;
+    return NULL;
 }
 
 /* release P0 */
-void run_release(State *state, const Words *words)
+const char *run_release(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'P');
     PipelineSlot *pipeline = slot < 0 ? NULL : &state->pipelines[slot];
     /* VUID-VkReleaseCapturedPipelineDataInfoKHR-pipeline-09613 and -09618 */
-    if (!pipeline || !pipeline->handle || !pipeline->traits.captured || pipeline->released) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (!pipeline || !pipeline->handle || !pipeline->traits.captured || pipeline->released)
+        return words->word[1];
     VkReleaseCapturedPipelineDataInfoKHR info = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,
                                                  .pipeline = pipeline->handle};
     fprintf(state->out, "result=%d\n",
             state->device->commands.release_captured(state->device->handle, &info, state->device->allocator));
     pipeline->released = true;
+    return NULL;
 }
 
 /* unbinaries B0 */
-void run_unbinaries(State *state, const Words *words)
+const char *run_unbinaries(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'B');
-    if (slot < 0 || !state->binaries[slot].count) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (slot < 0 || !state->binaries[slot].count)
+        return words->word[1];
     binary_slot_clear(state, &state->binaries[slot]);
-    fputs("done\n", state->out);
+    return done;
 }

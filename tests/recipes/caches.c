@@ -27,21 +27,17 @@ static DataSlot shaped(const DataSlot *whole, const char *form)
 
 /* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] [unknown]: with a structure that
  * nobody knows */
-void run_cache(State *state, const Words *words)
+const char *run_cache(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'C');
     const char *source = words_value(words, "data"), *form = words_value(words, "form");
     bool external = words_value(words, "external") != NULL;
     int data_slot = source ? slot_of(source, 'D') : -1;
-    if (slot < 0 || (source && (data_slot < 0 || !state->data[data_slot].bytes))) {
-        skip(state, source ? source : "slot");
-        return;
-    }
+    if (slot < 0 || (source && (data_slot < 0 || !state->data[data_slot].bytes)))
+        return source ? source : "slot";
     /* VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892 */
-    if (external && !state->device->has[CONTROL_FEATURE]) {
-        skip(state, "feature");
-        return;
-    }
+    if (external && !state->device->has[CONTROL_FEATURE])
+        return "feature";
     DataSlot data = source ? shaped(&state->data[data_slot], form ? form : "whole") : (DataSlot){0};
     const VkBaseInStructure unknown = {.sType = TYPE_UNKNOWN};
     VkPipelineCacheCreateInfo info = {
@@ -57,46 +53,40 @@ void run_cache(State *state, const Words *words)
     vkDestroyPipelineCache(state->device->handle, state->caches[slot], state->device->allocator);
     state->caches[slot] = cache;
     fprintf(state->out, "result=%d C%d=%s\n", result, slot, cache ? "set" : "null");
+    return NULL;
 }
 
 /* uncache C0 */
-void run_uncache(State *state, const Words *words)
+const char *run_uncache(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'C');
-    if (slot < 0 || !state->caches[slot]) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (slot < 0 || !state->caches[slot])
+        return words->word[1];
     vkDestroyPipelineCache(state->device->handle, state->caches[slot], state->device->allocator);
     state->caches[slot] = VK_NULL_HANDLE;
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* merge C0 C1 C2 ...: into the first */
-void run_merge(State *state, const Words *words)
+const char *run_merge(State *state, const Words *words)
 {
     VkPipelineCache sources[MAX_WORDS];
     uint32_t count = 0;
     int into = slot_of(words->word[1], 'C');
-    if (into < 0 || !state->caches[into]) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (into < 0 || !state->caches[into])
+        return words->word[1];
     for (int i = 2; i < words->count; i++) {
         int slot = slot_of(words->word[i], 'C');
         /* VUID-vkMergePipelineCaches-dstCache-00770 */
-        if (slot < 0 || slot == into || !state->caches[slot]) {
-            skip(state, words->word[i]);
-            return;
-        }
+        if (slot < 0 || slot == into || !state->caches[slot])
+            return words->word[i];
         sources[count++] = state->caches[slot];
     }
-    if (count == 0) {
-        skip(state, "sources");
-        return;
-    }
+    if (count == 0)
+        return "sources";
     fprintf(state->out, "result=%d\n",
             vkMergePipelineCaches(state->device->handle, state->caches[into], count, sources));
+    return NULL;
 }
 
 static bool header_is_right(const State *state, const uint8_t *data, size_t size)
@@ -155,13 +145,11 @@ static void print_read(const State *state, const Words *words, size_t size, cons
 }
 
 /* read D0 C0 [query|zero|header|less|half|more|room=N|room=D1] [unsized|exact]: all of it without a word more. */
-void run_read(State *state, const Words *words)
+const char *run_read(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'D'), from = words->count > 2 ? slot_of(words->word[2], 'C') : -1;
-    if (slot < 0 || from < 0 || !state->caches[from]) {
-        skip(state, from < 0 ? "slot" : words->word[2]);
-        return;
-    }
+    if (slot < 0 || from < 0 || !state->caches[from])
+        return from < 0 ? "slot" : words->word[2];
     size_t size = 0;
     VkResult result = vkGetPipelineCacheData(state->device->handle, state->caches[from], &size, NULL);
     fprintf(state->out, "result=%d", result);
@@ -169,7 +157,7 @@ void run_read(State *state, const Words *words)
         fprintf(state->out, " size=%s", size_class(size));
     if (words_value(words, "query")) {
         fputc('\n', state->out);
-        return;
+        return NULL;
     }
     size_t wanted = room(state, words, size), got = wanted;
     uint8_t *bytes = allocate(1, wanted + HEADER_SIZE);
@@ -182,4 +170,5 @@ void run_read(State *state, const Words *words)
     print_read(state, words, size, &(DataSlot){bytes, got}, beyond);
     free(state->data[slot].bytes);
     state->data[slot] = (DataSlot){bytes, beyond ? 0 : got};
+    return NULL;
 }

@@ -208,7 +208,7 @@ static void enable(Device *device, Request *request)
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);
-    request->vulkan14.head.sType = TYPE_VULKAN_1_4_FEATURES;
+    request->vulkan14.head.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES;
     if (words_value(request->words, "vulkan14"))
         chain(request, &request->vulkan14);
 }
@@ -285,31 +285,8 @@ static VkResult create(Device *device, Request *request)
 static void resolve(Device *device)
 {
     Commands *commands = &device->commands;
-#define RESOLVE_AS(member, type, name) commands->member = (type)vkGetDeviceProcAddr(device->handle, #name)
-#define RESOLVE(member, name) RESOLVE_AS(member, PFN_##name, name)
-    RESOLVE(get_identifier, vkGetShaderModuleIdentifierEXT);
-    RESOLVE(get_code_identifier, vkGetShaderModuleCreateInfoIdentifierEXT);
-    RESOLVE(create_rays, vkCreateRayTracingPipelinesKHR);
-    RESOLVE(create_deferred, vkCreateDeferredOperationKHR);
-    RESOLVE(destroy_deferred, vkDestroyDeferredOperationKHR);
-    RESOLVE(join_deferred, vkDeferredOperationJoinKHR);
-    RESOLVE(deferred_result, vkGetDeferredOperationResultKHR);
-    RESOLVE(get_handles, vkGetRayTracingShaderGroupHandlesKHR);
-    RESOLVE(get_replay_handles, vkGetRayTracingCaptureReplayShaderGroupHandlesKHR);
-    RESOLVE(get_stack_size, vkGetRayTracingShaderGroupStackSizeKHR);
-    RESOLVE(create_binaries, vkCreatePipelineBinariesKHR);
-    RESOLVE(destroy_binary, vkDestroyPipelineBinaryKHR);
-    RESOLVE(get_key, vkGetPipelineKeyKHR);
-    RESOLVE(get_binary_data, vkGetPipelineBinaryDataKHR);
-    RESOLVE(release_captured, vkReleaseCapturedPipelineDataKHR);
-    RESOLVE(get_executables, vkGetPipelineExecutablePropertiesKHR);
-    RESOLVE(get_statistics, vkGetPipelineExecutableStatisticsKHR);
-    RESOLVE(get_representations, vkGetPipelineExecutableInternalRepresentationsKHR);
-    RESOLVE_AS(create_shaders, CreateShaders, vkCreateShadersEXT);
-    RESOLVE_AS(destroy_shader, DestroyShader, vkDestroyShaderEXT);
-    RESOLVE_AS(get_shader_binary, GetShaderBinaryData, vkGetShaderBinaryDataEXT);
-#undef RESOLVE
-#undef RESOLVE_AS
+#define RESOLVE(type, member, name) commands->member = (type)vkGetDeviceProcAddr(device->handle, #name);
+    COMMANDS(RESOLVE)
     /* Drivers have commands of extensions whose features are off, or have them not. */
     device->has[BINARIES] &= commands->destroy_binary != NULL;
 }

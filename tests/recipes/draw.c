@@ -286,14 +286,12 @@ static unsigned drawn_pixels(const Canvas *canvas)
 }
 
 /* draw P0: into an image without a window, or with a compute pipeline into a buffer */
-void run_draw(State *state, const Words *words)
+const char *run_draw(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'P');
     const PipelineSlot *pipeline = slot < 0 ? NULL : &state->pipelines[slot];
-    if (!pipeline || !pipeline->handle || pipeline->wording.point == POINT_RAYS || pipeline->traits.library) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (!pipeline || !pipeline->handle || pipeline->wording.point == POINT_RAYS || pipeline->traits.library)
+        return words->word[1];
     Canvas *canvas = canvas_of(state);
     memset(canvas->pixel_bytes, 0, 2 * PIXEL_BYTES);
     memset(canvas->value_bytes, 0, VALUES * sizeof(uint32_t));
@@ -304,4 +302,5 @@ void run_draw(State *state, const Words *words)
     fprintf(state->out, "drawn=%u image=%016llx values=%016llx\n", drawn_pixels(canvas),
             (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->pixel_bytes, 2 * PIXEL_BYTES),
             (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->value_bytes, VALUES * sizeof(uint32_t)));
+    return NULL;
 }

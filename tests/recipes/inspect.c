@@ -89,14 +89,12 @@ uint64_t statistics_digest(const Device *device, VkPipeline pipeline)
 }
 
 /* executables P0: the properties of each, and of what was captured how much there is and its digest */
-void run_executables(State *state, const Words *words)
+const char *run_executables(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'P');
     const Device *device = state->device;
-    if (slot < 0 || !state->pipelines[slot].handle || !device->has[EXECUTABLES]) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (slot < 0 || !state->pipelines[slot].handle || !device->has[EXECUTABLES])
+        return words->word[1];
     const PipelineTraits *traits = &state->pipelines[slot].traits;
     VkPipeline pipeline = state->pipelines[slot].handle;
     VkPipelineExecutablePropertiesKHR all[MOST];
@@ -115,6 +113,7 @@ void run_executables(State *state, const Words *words)
                 (unsigned long long)hash);
     }
     fputc('\n', state->out);
+    return NULL;
 }
 
 /* ---- private data ------------------------------------------------------------------------------------------------- */
@@ -160,34 +159,33 @@ static bool get_one(State *state, Object object, uint32_t slot, uint64_t value)
     return found == value + slot;
 }
 
-static void run_step(State *state, const Words *words, PrivateStep *step)
+static const char *run_step(State *state, const Words *words, PrivateStep *step)
 {
     Object object = object_named(state, words->word[1]);
     uint32_t value = words_number(words, "value", 0);
-    if (!object.handle || !state->device->has[PRIVATE_DATA]) {
-        skip(state, state->device->has[PRIVATE_DATA] ? words->word[1] : "feature");
-        return;
-    }
+    if (!object.handle || !state->device->has[PRIVATE_DATA])
+        return state->device->has[PRIVATE_DATA] ? words->word[1] : "feature";
     for (uint32_t slot = 0; slot < PRIVATE_SLOTS; slot++)
         fprintf(state->out, "%s%d", slot ? "," : "as-expected=", step(state, object, slot, value));
     fputc('\n', state->out);
+    return NULL;
 }
 
 /* attach C0|P0 value=N: in two slots, which are empty before. With the word `slots` the device has reserved one. */
-void run_attach(State *state, const Words *words)
+const char *run_attach(State *state, const Words *words)
 {
-    run_step(state, words, set_one);
+    return run_step(state, words, set_one);
 }
 
 /* attached C0|P0 value=N */
-void run_attached(State *state, const Words *words)
+const char *run_attached(State *state, const Words *words)
 {
-    run_step(state, words, get_one);
+    return run_step(state, words, get_one);
 }
 
 /* about */
-void run_about(State *state, const Words *words)
+const char *run_about(State *state, const Words *words)
 {
-    (void)words;
     fprintf(state->out, "devices=%u name=%s\n", state->device->group_size, state->device->properties.deviceName);
+    return NULL;
 }

@@ -54,47 +54,17 @@ int slot_of(const char *word, char letter)
     return slot < SLOTS ? slot : -1;
 }
 
-void skip(const State *state, const char *why)
-{
-    fprintf(state->out, "skip %s\n", why);
-}
+const char done[] = "done";
 
 /* ---- lines --------------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     int least_words;
-    void (*run)(State *, const Words *);
+    const char *(*run)(State *, const Words *);
 } simple_lines[] = {
-    {"module", 2, run_module},
-    {"unmodule", 2, run_unmodule},
-    {"identify", 2, run_identify},
-    {"identifiers", 3, run_identifiers},
-    {"cache", 2, run_cache},
-    {"uncache", 2, run_uncache},
-    {"merge", 2, run_merge},
-    {"read", 2, run_read},
-    {"unpipeline", 2, run_unpipeline},
-    {"key", 2, run_key},
-    {"binaries", 2, run_binaries},
-    {"bindata", 2, run_binary_data},
-    {"release", 2, run_release},
-    {"unbinaries", 2, run_unbinaries},
-    {"globalkey", 1, run_global_key},
-    {"executables", 2, run_executables},
-    {"attach", 3, run_attach},
-    {"attached", 3, run_attached},
-    {"about", 1, run_about},
-    {"shader-object", 2, run_shader_object},
-    {"draw", 2, run_draw},
-    {"groups", 2, run_groups},
-    {"capture", 2, run_capture},
-    {"operation", 2, run_operation},
-    {"unoperation", 2, run_unoperation},
-    {"join", 2, run_join},
-    {"await", 2, run_await},
-    {"finish", 2, run_finish},
-};
+#define SIMPLE_LINE(name, least_words, function) {name, least_words, function},
+    LINES(SIMPLE_LINE)};
 
 /* NULL where the line has no more elements; slash by slash. */
 static uint32_t cut_elements(char *text, Words *elements)
@@ -107,33 +77,36 @@ static uint32_t cut_elements(char *text, Words *elements)
     return count;
 }
 
+/* Returns done, NULL if something else was printed, or why the line is skipped. */
+static const char *run_words(State *state, const Words *words, char *behind)
+{
+    static const char *const points[] = {"compute", "graphics", "rays"};
+    const char *name = words->count ? words->word[0] : "";
+    Words elements[MAX_BATCH];
+    for (int point = POINT_COMPUTE; point <= POINT_RAYS; point++)
+        if (strcmp(name, points[point]) == 0)
+            return run_pipelines(state, (Point)point, words, elements, cut_elements(behind, elements));
+    for (size_t i = 0; i < COUNT_OF(simple_lines); i++)
+        if (words->count >= simple_lines[i].least_words && strcmp(name, simple_lines[i].name) == 0)
+            return simple_lines[i].run(state, words);
+    return "line";
+}
+
 static void run_line(State *state, char *line)
 {
-    static const char *const points[] = {"compute", "graphics", "rays"}, unless[] = "if-required ";
-    if (strncmp(line, unless, strlen(unless)) == 0) {
-        if (state->last != VK_PIPELINE_COMPILE_REQUIRED) {
-            skip(state, "not-required");
-            return;
-        }
-        line += strlen(unless);
+    static const char unless[] = "if-required ";
+    const char *said = "not-required";
+    bool conditional = strncmp(line, unless, strlen(unless)) == 0;
+    if (!conditional || state->last == VK_PIPELINE_COMPILE_REQUIRED) {
+        line += conditional ? strlen(unless) : 0;
+        char *behind = strchr(line, ':');
+        if (behind)
+            *behind++ = '\0';
+        Words words = words_cut(line);
+        said = run_words(state, &words, behind);
     }
-    char *behind = strchr(line, ':');
-    if (behind)
-        *behind++ = '\0';
-    Words words = words_cut(line), elements[MAX_BATCH];
-    const char *name = words.count ? words.word[0] : "";
-    for (int point = POINT_COMPUTE; point <= POINT_RAYS; point++)
-        if (strcmp(name, points[point]) == 0) {
-            uint32_t count = cut_elements(behind, elements);
-            run_pipelines(state, (Point)point, &words, elements, count);
-            return;
-        }
-    for (size_t i = 0; i < COUNT_OF(simple_lines); i++)
-        if (words.count >= simple_lines[i].least_words && strcmp(name, simple_lines[i].name) == 0) {
-            simple_lines[i].run(state, &words);
-            return;
-        }
-    skip(state, "line");
+    if (said)
+        fprintf(state->out, "%s%s\n", said == done ? "" : "skip ", said);
 }
 
 void state_clear(State *state)

@@ -11,21 +11,12 @@
 #define TYPE_ATTACHMENT_LOCATIONS ((VkStructureType)1000232001)
 #define TYPE_SHADER_OBJECT_FEATURES ((VkStructureType)1000482000)
 #define TYPE_INCREMENTAL_CACHE_FEATURES ((VkStructureType)1000637000)
-#define TYPE_VULKAN_1_4_FEATURES ((VkStructureType)55)
 #define TYPE_SHADER_CREATE_INFO ((VkStructureType)1000482002)
 /* No driver knows it. */
 #define TYPE_UNKNOWN ((VkStructureType)2000000001)
 
 /* VK_PIPELINE_CREATE_2_DESCRIPTOR_HEAP_BIT_EXT */
 #define CREATE_DESCRIPTOR_HEAP 0x1000000000ull
-
-/* Some of VkDescriptorMappingSourceEXT, VK_EXT_descriptor_heap */
-typedef enum MappingSource {
-    HEAP_WITH_CONSTANT_OFFSET = 0,
-    HEAP_WITH_PUSH_INDEX = 1,
-    PUSH_ADDRESS = 6,
-    INDIRECT_ADDRESS = 7,
-} MappingSource;
 
 /* VkDescriptorSetAndBindingMappingEXT. What the numbers mean depends on the source. */
 typedef struct DescriptorMapping {
@@ -35,7 +26,7 @@ typedef struct DescriptorMapping {
     uint32_t firstBinding;
     uint32_t bindingCount;
     VkFlags resourceMask;
-    MappingSource source;
+    uint32_t source; /* VkDescriptorMappingSourceEXT */
     _Alignas(8) uint32_t numbers[14];
 } DescriptorMapping;
 

@@ -125,50 +125,42 @@ static Operation *operation_named(const State *state, const char *word)
     return slot < 0 ? NULL : state->operations[slot];
 }
 
-static Operation *pending_operation(const State *state, const Words *words)
+static bool is_pending(const Operation *operation)
 {
-    Operation *operation = operation_named(state, words->word[1]);
-    if (operation && operation->pending && operation->pending->begin == VK_OPERATION_DEFERRED_KHR)
-        return operation;
-    skip(state, words->word[1]);
-    return NULL;
+    return operation && operation->pending && operation->pending->begin == VK_OPERATION_DEFERRED_KHR;
 }
 
 /* operation O0 */
-void run_operation(State *state, const Words *words)
+const char *run_operation(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'O');
-    if (slot < 0 || state->operations[slot] || !state->device->has[RAYS]) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (slot < 0 || state->operations[slot] || !state->device->has[RAYS])
+        return words->word[1];
     Operation *made = state->operations[slot] = allocate(1, sizeof *made);
     made->device = state->device;
     must(state->device->commands.create_deferred(state->device->handle, state->device->allocator, &made->handle),
          "vkCreateDeferredOperationKHR");
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* unoperation O0 */
-void run_unoperation(State *state, const Words *words)
+const char *run_unoperation(State *state, const Words *words)
 {
     Operation *operation = operation_named(state, words->word[1]);
-    if (!operation || operation->pending) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (!operation || operation->pending)
+        return words->word[1];
     state->device->commands.destroy_deferred(state->device->handle, operation->handle, state->device->allocator);
     state->operations[slot_of(words->word[1], 'O')] = NULL;
     free(operation);
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* join O0 [beside]: to the end, here or in a thread. An operation that is complete, too. */
-void run_join(State *state, const Words *words)
+const char *run_join(State *state, const Words *words)
 {
     Operation *operation = operation_named(state, words->word[1]);
-    if (!operation || (operation->pending && !pending_operation(state, words)))
-        return;
+    if (!operation || (operation->pending && !is_pending(operation)))
+        return words->word[1];
     operation->beside = words_value(words, "beside") != NULL;
     if (!operation->beside)
         fprintf(state->out, "join=%d result=%d\n", join_to_the_end(state->device, operation->handle),
@@ -176,22 +168,24 @@ void run_join(State *state, const Words *words)
                                    : state->device->commands.deferred_result(state->device->handle, operation->handle));
     else if (pthread_create(&operation->joiner, NULL, join_beside, operation))
         die("no more threads");
-    else
-        fputs("done\n", state->out);
+    return operation->beside ? done : NULL;
 }
 
 /* await O0: asks for the result until there is one, and says which pipelines are there then. */
-void run_await(State *state, const Words *words)
+const char *run_await(State *state, const Words *words)
 {
-    const Operation *operation = pending_operation(state, words);
+    const Operation *operation = operation_named(state, words->word[1]);
     VkResult result = VK_NOT_READY;
-    while (operation && result == VK_NOT_READY) {
+    if (!is_pending(operation))
+        return words->word[1];
+    while (result == VK_NOT_READY) {
         result = state->device->commands.deferred_result(state->device->handle, operation->handle);
         sched_yield();
     }
-    for (uint32_t i = 0; operation && i < operation->pending->count; i++)
+    for (uint32_t i = 0; i < operation->pending->count; i++)
         fprintf(state->out, "P%d=%s%c", operation->pending->slots[i], operation->pending->pipelines[i] ? "set" : "null",
                 i + 1 < operation->pending->count ? ' ' : '\n');
+    return NULL;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------------------------------- */
@@ -364,14 +358,12 @@ static void begin_and_finish(State *state, Batch *batch, bool named)
 }
 
 /* finish O0 [unasked]: of a pending call that was joined what came of it */
-void run_finish(State *state, const Words *words)
+const char *run_finish(State *state, const Words *words)
 {
     Operation *operation = operation_named(state, words->word[1]);
     Batch *batch = operation ? operation->pending : NULL;
-    if (!batch) {
-        skip(state, words->word[1]);
-        return;
-    }
+    if (!batch)
+        return words->word[1];
     VkResult result = batch->begin == VK_OPERATION_NOT_DEFERRED_KHR ? VK_SUCCESS : batch->begin;
     if (result == VK_OPERATION_DEFERRED_KHR)
         result = words_value(words, "unasked")
@@ -382,6 +374,7 @@ void run_finish(State *state, const Words *words)
     operation->beside = false;
     operation->pending = NULL;
     finish(state, batch, result, true, false);
+    return NULL;
 }
 
 /* By its name what drivers keep of an operation that nobody completes is known for no leak. */
@@ -389,7 +382,6 @@ __attribute__((noinline)) static void leave_pending(State *state, Operation *ope
 {
     operation->pending = batch;
     begin(state, batch);
-    fputs("done\n", state->out);
 }
 
 static const char *read_call(const State *state, Batch *batch, const Words *words, Operation **operation)
@@ -415,7 +407,7 @@ static const char *read_call(const State *state, Batch *batch, const Words *word
 
 /* compute|graphics|rays C0|- [deferred] : P0 ... / P1 ...
  * rays C0|- deferred=O0 [joiners=THREADS|pending] : ...           pending: `join`, `await` and `finish` follow */
-void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count)
+const char *run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count)
 {
     Operation *operation;
     Batch *batch = allocate(1, sizeof *batch);
@@ -425,17 +417,19 @@ void run_pipelines(State *state, Point point, const Words *words, Words *element
     for (uint32_t i = 0; !why && i < count; i++)
         why = build_at(state, batch, i, &elements[i]);
     if (why) {
-        skip(state, why);
         batch_free(batch);
-    } else if (operation && words_value(words, "pending")) {
-        leave_pending(state, operation, batch);
-    } else {
-        begin_and_finish(state, batch, operation != NULL);
+        return why;
     }
+    if (operation && words_value(words, "pending")) {
+        leave_pending(state, operation, batch);
+        return done;
+    }
+    begin_and_finish(state, batch, operation != NULL);
+    return NULL;
 }
 
 /* unpipeline P0 ... */
-void run_unpipeline(State *state, const Words *words)
+const char *run_unpipeline(State *state, const Words *words)
 {
     bool any = false;
     for (int i = 1; i < words->count; i++) {
@@ -448,8 +442,5 @@ void run_unpipeline(State *state, const Words *words)
         state->pipelines[slot].serial = ++state->next_serial;
         any = true;
     }
-    if (any)
-        fputs("done\n", state->out);
-    else
-        skip(state, words->word[1]);
+    return any ? done : words->word[1];
 }

@@ -111,22 +111,20 @@ static const PipelineSlot *slot_with_groups(const State *state, const Words *wor
 {
     int slot = slot_of(words->word[1], 'P');
     const PipelineSlot *pipeline = slot < 0 ? NULL : &state->pipelines[slot];
-    if (pipeline && pipeline->handle && pipeline->wording.point == POINT_RAYS && !pipeline->traits.library)
-        return pipeline;
-    skip(state, words->word[1]);
-    return NULL;
+    bool has = pipeline && pipeline->handle && pipeline->wording.point == POINT_RAYS && !pipeline->traits.library;
+    return has ? pipeline : NULL;
 }
 
 /* groups P0: the handle and the stack size of each. RADV's handles begin with the address of a shader in the process,
  * which says nothing. */
-void run_groups(State *state, const Words *words)
+const char *run_groups(State *state, const Words *words)
 {
     enum { ADDRESS = 8, MOST_GROUPS = 32 };
     const Device *device = state->device;
     const PipelineSlot *pipeline = slot_with_groups(state, words);
     uint8_t handles[MOST_GROUPS * HANDLE_BYTES] = {0};
     if (!pipeline)
-        return;
+        return words->word[1];
     uint32_t count = pipeline->traits.groups;
     must(device->commands.get_handles(device->handle, pipeline->handle, 0, count, sizeof handles, handles),
          "vkGetRayTracingShaderGroupHandlesKHR");
@@ -141,10 +139,11 @@ void run_groups(State *state, const Words *words)
                 (unsigned long long)device->commands.get_stack_size(device->handle, pipeline->handle, i, shader));
     }
     fputc('\n', state->out);
+    return NULL;
 }
 
 /* capture P0: the handles for `replay` */
-void run_capture(State *state, const Words *words)
+const char *run_capture(State *state, const Words *words)
 {
     const Device *device = state->device;
     const PipelineSlot *pipeline = slot_with_groups(state, words);
@@ -152,6 +151,5 @@ void run_capture(State *state, const Words *words)
         must(device->commands.get_replay_handles(device->handle, pipeline->handle, i, 1, device->replay_handle_size,
                                                  state->replay_handles[i]),
              "vkGetRayTracingCaptureReplayShaderGroupHandlesKHR");
-    if (pipeline)
-        fputs("done\n", state->out);
+    return pipeline ? done : words->word[1];
 }

@@ -30,37 +30,6 @@ enum {
 
 typedef enum { POINT_COMPUTE, POINT_GRAPHICS, POINT_RAYS } Point;
 
-typedef enum {
-    COMP0,
-    COMP1,
-    VERT0,
-    VERT1,
-    FRAG0,
-    FRAG1,
-    RGEN0,
-    MISS0,
-    HIT0,
-    KERNEL,
-    WIDE,
-    SCENE_VERTEX,
-    SCENE_FRAGMENT,
-    TASK,
-    MESH,
-    NUMBERS,
-    VERTEX,
-    VERTEX_VIEWS,
-    VERTEX_WRITES,
-    VERTEX_VIEWS_WRITES,
-    CONTROL,
-    EVALUATION,
-    EVALUATION_VIEWS,
-    GEOMETRY,
-    GEOMETRY_VIEWS,
-    COLORS,
-    COLORS_WRITES,
-    SHADER_COUNT
-} ShaderName;
-
 /* Of a device: device.c has the words for them, and what each needs. */
 typedef enum {
     CONTROL_FEATURE,
@@ -91,6 +60,40 @@ typedef enum {
     FEATURE_COUNT
 } Feature;
 
+/* Number, name, stage, and bits of the features that each needs. */
+#define NEEDS(feature) (1u << (feature))
+#define SHADERS(SHADER)                                                                                                \
+    SHADER(COMP0, comp0, COMPUTE_BIT, 0)                                                                               \
+    SHADER(COMP1, comp1, COMPUTE_BIT, 0)                                                                               \
+    SHADER(VERT0, vert0, VERTEX_BIT, 0)                                                                                \
+    SHADER(VERT1, vert1, VERTEX_BIT, 0)                                                                                \
+    SHADER(FRAG0, frag0, FRAGMENT_BIT, 0)                                                                              \
+    SHADER(FRAG1, frag1, FRAGMENT_BIT, 0)                                                                              \
+    SHADER(RGEN0, rgen0, RAYGEN_BIT_KHR, NEEDS(RAYS))                                                                  \
+    SHADER(MISS0, miss0, MISS_BIT_KHR, NEEDS(RAYS))                                                                    \
+    SHADER(HIT0, hit0, CLOSEST_HIT_BIT_KHR, NEEDS(RAYS))                                                               \
+    SHADER(KERNEL, kernel, COMPUTE_BIT, 0)                                                                             \
+    SHADER(WIDE, wide, COMPUTE_BIT, NEEDS(INT64))                                                                      \
+    SHADER(SCENE_VERTEX, scene_vert, VERTEX_BIT, 0)                                                                    \
+    SHADER(SCENE_FRAGMENT, scene_frag, FRAGMENT_BIT, 0)                                                                \
+    SHADER(TASK, task, TASK_BIT_EXT, NEEDS(MESH_SHADERS))                                                              \
+    SHADER(MESH, mesh, MESH_BIT_EXT, NEEDS(MESH_SHADERS))                                                              \
+    SHADER(NUMBERS, numbers, COMPUTE_BIT, 0)                                                                           \
+    SHADER(VERTEX, vertex, VERTEX_BIT, 0)                                                                              \
+    SHADER(VERTEX_VIEWS, vertex_views, VERTEX_BIT, NEEDS(MULTIVIEW))                                                   \
+    SHADER(VERTEX_WRITES, vertex_writes, VERTEX_BIT, NEEDS(VERTEX_STORES))                                             \
+    SHADER(VERTEX_VIEWS_WRITES, vertex_views_writes, VERTEX_BIT, NEEDS(MULTIVIEW) | NEEDS(VERTEX_STORES))              \
+    SHADER(CONTROL, control, TESSELLATION_CONTROL_BIT, NEEDS(TESSELLATION))                                            \
+    SHADER(EVALUATION, evaluation, TESSELLATION_EVALUATION_BIT, NEEDS(TESSELLATION))                                   \
+    SHADER(EVALUATION_VIEWS, evaluation_views, TESSELLATION_EVALUATION_BIT,                                            \
+           NEEDS(TESSELLATION) | NEEDS(VIEW_TESSELLATION))                                                             \
+    SHADER(GEOMETRY, geometry, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS))                                                  \
+    SHADER(GEOMETRY_VIEWS, geometry_views, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS) | NEEDS(VIEW_GEOMETRY))               \
+    SHADER(COLORS, colors, FRAGMENT_BIT, 0)                                                                            \
+    SHADER(COLORS_WRITES, colors_writes, FRAGMENT_BIT, NEEDS(FRAGMENT_STORES))
+#define SHADER_NUMBER(number, name, bit, needs) number,
+typedef enum { SHADERS(SHADER_NUMBER) SHADER_COUNT } ShaderName;
+
 typedef struct Shader {
     const char *name;
     VkShaderStageFlagBits stage;
@@ -99,28 +102,34 @@ typedef struct Shader {
     uint32_t needs; /* bits 1 << Feature */
 } Shader;
 
+#define COMMANDS(COMMAND)                                                                                              \
+    COMMAND(PFN_vkGetShaderModuleIdentifierEXT, get_identifier, vkGetShaderModuleIdentifierEXT)                        \
+    COMMAND(PFN_vkGetShaderModuleCreateInfoIdentifierEXT, get_code_identifier,                                         \
+            vkGetShaderModuleCreateInfoIdentifierEXT)                                                                  \
+    COMMAND(PFN_vkCreateRayTracingPipelinesKHR, create_rays, vkCreateRayTracingPipelinesKHR)                           \
+    COMMAND(PFN_vkCreateDeferredOperationKHR, create_deferred, vkCreateDeferredOperationKHR)                           \
+    COMMAND(PFN_vkDestroyDeferredOperationKHR, destroy_deferred, vkDestroyDeferredOperationKHR)                        \
+    COMMAND(PFN_vkDeferredOperationJoinKHR, join_deferred, vkDeferredOperationJoinKHR)                                 \
+    COMMAND(PFN_vkGetDeferredOperationResultKHR, deferred_result, vkGetDeferredOperationResultKHR)                     \
+    COMMAND(PFN_vkGetRayTracingShaderGroupHandlesKHR, get_handles, vkGetRayTracingShaderGroupHandlesKHR)               \
+    COMMAND(PFN_vkGetRayTracingCaptureReplayShaderGroupHandlesKHR, get_replay_handles,                                 \
+            vkGetRayTracingCaptureReplayShaderGroupHandlesKHR)                                                         \
+    COMMAND(PFN_vkGetRayTracingShaderGroupStackSizeKHR, get_stack_size, vkGetRayTracingShaderGroupStackSizeKHR)        \
+    COMMAND(PFN_vkCreatePipelineBinariesKHR, create_binaries, vkCreatePipelineBinariesKHR)                             \
+    COMMAND(PFN_vkDestroyPipelineBinaryKHR, destroy_binary, vkDestroyPipelineBinaryKHR)                                \
+    COMMAND(PFN_vkGetPipelineKeyKHR, get_key, vkGetPipelineKeyKHR)                                                     \
+    COMMAND(PFN_vkGetPipelineBinaryDataKHR, get_binary_data, vkGetPipelineBinaryDataKHR)                               \
+    COMMAND(PFN_vkReleaseCapturedPipelineDataKHR, release_captured, vkReleaseCapturedPipelineDataKHR)                  \
+    COMMAND(PFN_vkGetPipelineExecutablePropertiesKHR, get_executables, vkGetPipelineExecutablePropertiesKHR)           \
+    COMMAND(PFN_vkGetPipelineExecutableStatisticsKHR, get_statistics, vkGetPipelineExecutableStatisticsKHR)            \
+    COMMAND(PFN_vkGetPipelineExecutableInternalRepresentationsKHR, get_representations,                                \
+            vkGetPipelineExecutableInternalRepresentationsKHR)                                                         \
+    COMMAND(CreateShaders, create_shaders, vkCreateShadersEXT)                                                         \
+    COMMAND(DestroyShader, destroy_shader, vkDestroyShaderEXT)                                                         \
+    COMMAND(GetShaderBinaryData, get_shader_binary, vkGetShaderBinaryDataEXT)
+#define COMMAND_MEMBER(type, member, name) type member;
 typedef struct Commands {
-    PFN_vkGetShaderModuleIdentifierEXT get_identifier;
-    PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
-    PFN_vkCreateRayTracingPipelinesKHR create_rays;
-    PFN_vkCreateDeferredOperationKHR create_deferred;
-    PFN_vkDestroyDeferredOperationKHR destroy_deferred;
-    PFN_vkDeferredOperationJoinKHR join_deferred;
-    PFN_vkGetDeferredOperationResultKHR deferred_result;
-    PFN_vkGetRayTracingShaderGroupHandlesKHR get_handles;
-    PFN_vkGetRayTracingCaptureReplayShaderGroupHandlesKHR get_replay_handles;
-    PFN_vkGetRayTracingShaderGroupStackSizeKHR get_stack_size;
-    PFN_vkCreatePipelineBinariesKHR create_binaries;
-    PFN_vkDestroyPipelineBinaryKHR destroy_binary;
-    PFN_vkGetPipelineKeyKHR get_key;
-    PFN_vkGetPipelineBinaryDataKHR get_binary_data;
-    PFN_vkReleaseCapturedPipelineDataKHR release_captured;
-    PFN_vkGetPipelineExecutablePropertiesKHR get_executables;
-    PFN_vkGetPipelineExecutableStatisticsKHR get_statistics;
-    PFN_vkGetPipelineExecutableInternalRepresentationsKHR get_representations;
-    CreateShaders create_shaders;
-    DestroyShader destroy_shader;
-    GetShaderBinaryData get_shader_binary;
+    COMMANDS(COMMAND_MEMBER)
 } Commands;
 
 /* The words that a pipeline was made of, to make its create info again. */
@@ -227,8 +236,42 @@ void *allocate(size_t count, size_t size);
 /* A word such as `C3`: its slot; -1 where it names none of this letter. */
 int slot_of(const char *word, char letter);
 
-/* Ends a line that is not done, with why: the slot that is empty or the rule that forbids it. */
-void skip(const State *state, const char *why);
+/* What a function of a line returns that prints this word. Others return NULL where they have printed what came of it, or
+ * why the line is skipped: the slot that is empty or the rule that forbids it. */
+extern const char done[];
+
+/* Lines by their first word, the least number of words, and what they do. */
+#define LINES(LINE)                                                                                                    \
+    LINE("module", 2, run_module)                                                                                      \
+    LINE("unmodule", 2, run_unmodule)                                                                                  \
+    LINE("identify", 2, run_identify)                                                                                  \
+    LINE("identifiers", 3, run_identifiers)                                                                            \
+    LINE("cache", 2, run_cache)                                                                                        \
+    LINE("uncache", 2, run_uncache)                                                                                    \
+    LINE("merge", 2, run_merge)                                                                                        \
+    LINE("read", 2, run_read)                                                                                          \
+    LINE("unpipeline", 2, run_unpipeline)                                                                              \
+    LINE("key", 2, run_key)                                                                                            \
+    LINE("binaries", 2, run_binaries)                                                                                  \
+    LINE("bindata", 2, run_binary_data)                                                                                \
+    LINE("release", 2, run_release)                                                                                    \
+    LINE("unbinaries", 2, run_unbinaries)                                                                              \
+    LINE("globalkey", 1, run_global_key)                                                                               \
+    LINE("executables", 2, run_executables)                                                                            \
+    LINE("attach", 3, run_attach)                                                                                      \
+    LINE("attached", 3, run_attached)                                                                                  \
+    LINE("about", 1, run_about)                                                                                        \
+    LINE("shader-object", 2, run_shader_object)                                                                        \
+    LINE("draw", 2, run_draw)                                                                                          \
+    LINE("groups", 2, run_groups)                                                                                      \
+    LINE("capture", 2, run_capture)                                                                                    \
+    LINE("operation", 2, run_operation)                                                                                \
+    LINE("unoperation", 2, run_unoperation)                                                                            \
+    LINE("join", 2, run_join)                                                                                          \
+    LINE("await", 2, run_await)                                                                                        \
+    LINE("finish", 2, run_finish)
+#define DECLARE_LINE(name, least_words, function) const char *function(State *state, const Words *words);
+LINES(DECLARE_LINE)
 
 /* device.c */
 void instance_create(Device *device, const VkAllocationCallbacks *allocator);
@@ -246,52 +289,24 @@ void shaders_salt(State *state, uint32_t salt);
 int shader_named(const char *name);
 bool shader_is_there(const Device *device, ShaderName name);
 VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name);
-void run_module(State *state, const Words *words);
-void run_unmodule(State *state, const Words *words);
-void run_identify(State *state, const Words *words);
-void run_identifiers(State *state, const Words *words);
-void run_shader_object(State *state, const Words *words);
 
 /* caches.c */
-void run_cache(State *state, const Words *words);
-void run_uncache(State *state, const Words *words);
-void run_merge(State *state, const Words *words);
-void run_read(State *state, const Words *words);
 
 /* rays.c */
-void run_groups(State *state, const Words *words);
-void run_capture(State *state, const Words *words);
 
 /* pipelines.c: elements are the words between the slashes */
-void run_operation(State *state, const Words *words);
-void run_unoperation(State *state, const Words *words);
-void run_join(State *state, const Words *words);
-void run_await(State *state, const Words *words);
-void run_finish(State *state, const Words *words);
-void run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
-void run_unpipeline(State *state, const Words *words);
+const char *run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
 void pipeline_slot_clear(State *state, PipelineSlot *slot);
 
 /* inspect.c */
 uint64_t digest(uint64_t before, const void *bytes, size_t size);
 enum { DIGEST_OF_NOTHING = 0 };
 uint64_t statistics_digest(const Device *device, VkPipeline pipeline);
-void run_executables(State *state, const Words *words);
-void run_attach(State *state, const Words *words);
-void run_attached(State *state, const Words *words);
-void run_about(State *state, const Words *words);
 
 /* draw.c */
-void run_draw(State *state, const Words *words);
 void canvas_destroy(State *state);
 
 /* binaries.c */
-void run_global_key(State *state, const Words *words);
-void run_key(State *state, const Words *words);
-void run_binaries(State *state, const Words *words);
-void run_binary_data(State *state, const Words *words);
-void run_release(State *state, const Words *words);
-void run_unbinaries(State *state, const Words *words);
 void binary_slot_clear(State *state, BinarySlot *slot);
 void binary_data_clear(BinaryDataSlot *slot);
 

@@ -4,67 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shaders/colors.h"
-#include "shaders/colors_writes.h"
-#include "shaders/comp0.h"
-#include "shaders/comp1.h"
-#include "shaders/control.h"
-#include "shaders/evaluation.h"
-#include "shaders/evaluation_views.h"
-#include "shaders/frag0.h"
-#include "shaders/frag1.h"
-#include "shaders/geometry.h"
-#include "shaders/geometry_views.h"
-#include "shaders/hit0.h"
-#include "shaders/kernel.h"
-#include "shaders/mesh.h"
-#include "shaders/miss0.h"
-#include "shaders/numbers.h"
-#include "shaders/rgen0.h"
-#include "shaders/scene_frag.h"
-#include "shaders/scene_vert.h"
-#include "shaders/task.h"
-#include "shaders/vert0.h"
-#include "shaders/vert1.h"
-#include "shaders/vertex.h"
-#include "shaders/vertex_views.h"
-#include "shaders/vertex_views_writes.h"
-#include "shaders/vertex_writes.h"
-#include "shaders/wide.h"
+#include "shaders/all.h"
 
-#define SHADER(name, bit, needs) {#name, VK_SHADER_STAGE_##bit, name##_code, sizeof name##_code, needs}
-#define NEEDS(feature) (1u << (feature))
-
-const Shader shaders[SHADER_COUNT] = {
-    [COMP0] = SHADER(comp0, COMPUTE_BIT, 0),
-    [COMP1] = SHADER(comp1, COMPUTE_BIT, 0),
-    [VERT0] = SHADER(vert0, VERTEX_BIT, 0),
-    [VERT1] = SHADER(vert1, VERTEX_BIT, 0),
-    [FRAG0] = SHADER(frag0, FRAGMENT_BIT, 0),
-    [FRAG1] = SHADER(frag1, FRAGMENT_BIT, 0),
-    [RGEN0] = SHADER(rgen0, RAYGEN_BIT_KHR, NEEDS(RAYS)),
-    [MISS0] = SHADER(miss0, MISS_BIT_KHR, NEEDS(RAYS)),
-    [HIT0] = SHADER(hit0, CLOSEST_HIT_BIT_KHR, NEEDS(RAYS)),
-    [KERNEL] = SHADER(kernel, COMPUTE_BIT, 0),
-    [WIDE] = SHADER(wide, COMPUTE_BIT, NEEDS(INT64)),
-    [SCENE_VERTEX] = SHADER(scene_vert, VERTEX_BIT, 0),
-    [SCENE_FRAGMENT] = SHADER(scene_frag, FRAGMENT_BIT, 0),
-    [TASK] = SHADER(task, TASK_BIT_EXT, NEEDS(MESH_SHADERS)),
-    [MESH] = SHADER(mesh, MESH_BIT_EXT, NEEDS(MESH_SHADERS)),
-    [NUMBERS] = SHADER(numbers, COMPUTE_BIT, 0),
-    [VERTEX] = SHADER(vertex, VERTEX_BIT, 0),
-    [VERTEX_VIEWS] = SHADER(vertex_views, VERTEX_BIT, NEEDS(MULTIVIEW)),
-    [VERTEX_WRITES] = SHADER(vertex_writes, VERTEX_BIT, NEEDS(VERTEX_STORES)),
-    [VERTEX_VIEWS_WRITES] = SHADER(vertex_views_writes, VERTEX_BIT, NEEDS(MULTIVIEW) | NEEDS(VERTEX_STORES)),
-    [CONTROL] = SHADER(control, TESSELLATION_CONTROL_BIT, NEEDS(TESSELLATION)),
-    [EVALUATION] = SHADER(evaluation, TESSELLATION_EVALUATION_BIT, NEEDS(TESSELLATION)),
-    [EVALUATION_VIEWS] =
-        SHADER(evaluation_views, TESSELLATION_EVALUATION_BIT, NEEDS(TESSELLATION) | NEEDS(VIEW_TESSELLATION)),
-    [GEOMETRY] = SHADER(geometry, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS)),
-    [GEOMETRY_VIEWS] = SHADER(geometry_views, GEOMETRY_BIT, NEEDS(GEOMETRY_SHADERS) | NEEDS(VIEW_GEOMETRY)),
-    [COLORS] = SHADER(colors, FRAGMENT_BIT, 0),
-    [COLORS_WRITES] = SHADER(colors_writes, FRAGMENT_BIT, NEEDS(FRAGMENT_STORES)),
-};
+#define SHADER(number, name, bit, needs)                                                                               \
+    [number] = {#name, VK_SHADER_STAGE_##bit, name##_code, sizeof name##_code, needs},
+const Shader shaders[SHADER_COUNT] = {SHADERS(SHADER)};
 
 /*
  * Makes every recipe's shaders other ones than those of all recipes before, for drivers and layers alike, so that many
@@ -106,42 +50,37 @@ VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name)
 }
 
 /* module NAME */
-void run_module(State *state, const Words *words)
+const char *run_module(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !shader_is_there(state->device, (ShaderName)name)) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !shader_is_there(state->device, (ShaderName)name))
+        return "feature";
     vkDestroyShaderModule(state->device->handle, state->modules[name], state->device->allocator);
     state->modules[name] = VK_NULL_HANDLE;
     VkShaderModuleCreateInfo info = shader_info(state, (ShaderName)name);
     VkResult result =
         vkCreateShaderModule(state->device->handle, &info, state->device->allocator, &state->modules[name]);
     fprintf(state->out, "result=%d module=%s\n", result, state->modules[name] ? "set" : "null");
+    return NULL;
 }
 
 /* unmodule NAME */
-void run_unmodule(State *state, const Words *words)
+const char *run_unmodule(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !state->modules[name]) {
-        skip(state, "module");
-        return;
-    }
+    if (name < 0 || !state->modules[name])
+        return "module";
     vkDestroyShaderModule(state->device->handle, state->modules[name], state->device->allocator);
     state->modules[name] = VK_NULL_HANDLE;
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* identify NAME: of the code, and of the module where there is one. */
-void run_identify(State *state, const Words *words)
+const char *run_identify(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
-    if (name < 0 || !state->device->has[IDENTIFIERS]) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !state->device->has[IDENTIFIERS])
+        return "feature";
     VkShaderModuleCreateInfo info = shader_info(state, (ShaderName)name);
     VkShaderModuleIdentifierEXT code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT}, module = code;
     state->device->commands.get_code_identifier(state->device->handle, &info, &code);
@@ -159,10 +98,11 @@ void run_identify(State *state, const Words *words)
     for (uint32_t i = 0; i < code.identifierSize; i++)
         fprintf(state->out, "%02x", code.identifier[i]);
     fputc('\n', state->out);
+    return NULL;
 }
 
 /* identifiers save|load FILE: of all shaders. Saving asks for them as a program does that keeps no SPIR-V. */
-void run_identifiers(State *state, const Words *words)
+const char *run_identifiers(State *state, const Words *words)
 {
     bool saves = strcmp(words->word[1], "save") == 0;
     FILE *file = fopen(words->word[2], saves ? "wb" : "rb");
@@ -170,7 +110,7 @@ void run_identifiers(State *state, const Words *words)
     if (!file || (saves ? fwrite(state->identifiers, size, 1, file) : fread(state->identifiers, size, 1, file)) != 1 ||
         fclose(file) != 0)
         die("%s cannot be read or written", words->word[2]);
-    fputs("done\n", state->out);
+    return done;
 }
 
 /* ---- shader objects -------------------------------------------------------------------------------------------- */
@@ -193,14 +133,12 @@ static VkResult create_from_binary(const State *state, ShaderCreateInfo info, Sh
 }
 
 /* shader-object NAME: from the code of a compute shader, and from the binary of the first. */
-void run_shader_object(State *state, const Words *words)
+const char *run_shader_object(State *state, const Words *words)
 {
     int name = shader_named(words->word[1]);
     const Device *device = state->device;
-    if (name < 0 || !device->has[SHADER_OBJECTS] || shaders[name].stage != VK_SHADER_STAGE_COMPUTE_BIT) {
-        skip(state, "feature");
-        return;
-    }
+    if (name < 0 || !device->has[SHADER_OBJECTS] || shaders[name].stage != VK_SHADER_STAGE_COMPUTE_BIT)
+        return "feature";
     VkShaderModuleCreateInfo code = shader_info(state, (ShaderName)name);
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_ALL, .size = 16};
     ShaderCreateInfo info = {.sType = TYPE_SHADER_CREATE_INFO,
@@ -220,4 +158,5 @@ void run_shader_object(State *state, const Words *words)
     fprintf(state->out, "result=%d made=%d binary=%d made=%d\n", result, first != 0, then, second != 0);
     device->commands.destroy_shader(device->handle, first, device->allocator);
     device->commands.destroy_shader(device->handle, second, device->allocator);
+    return NULL;
 }

@@ -9,9 +9,6 @@ read D0 C0 zero
 created: cache C1 data=D0
 """
 
-#: The global key of VK_KHR_pipeline_binary.
-GLOBAL_KEY = "device binaries\nglobal: globalkey\n"
-
 #: Every way of calling each command of VK_KHR_pipeline_binary, for one small pipeline.
 BINARY_CALLS = """device binaries modules
 global: globalkey

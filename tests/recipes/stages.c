@@ -151,7 +151,7 @@ static void add_mapping(StageNodes *stage, const char *heap, Nodes *nodes)
                                                  .firstBinding = i,
                                                  .bindingCount = 1,
                                                  .resourceMask = ALL_RESOURCES,
-                                                 .source = (MappingSource)numbers[0]};
+                                                 .source = numbers[0]};
         memcpy(stage->mappings[i].numbers, &numbers[1], sizeof numbers - sizeof *numbers);
     }
     stage->mapping = (DescriptorMappingInfo){TYPE_DESCRIPTOR_MAPPING_INFO, NULL, HEAP_BINDINGS, stage->mappings};

@@ -150,13 +150,11 @@ typedef struct user_regs_struct Registers;
 
 static long number_of(pid_t thread, const Registers *registers)
 {
-    (void)thread;
     return (long)registers->orig_rax;
 }
 
 static void set_number(pid_t thread, Registers *registers, long number)
 {
-    (void)thread;
     registers->orig_rax = (unsigned long long)number;
 }
 #elif defined __aarch64__
@@ -168,13 +166,11 @@ typedef struct user_regs_struct Registers;
 
 static long number_of(pid_t thread, const Registers *registers)
 {
-    (void)thread;
     return (long)registers->regs[8];
 }
 
 static void set_number(pid_t thread, Registers *registers, long number)
 {
-    (void)registers;
     int value = (int)number;
     struct iovec piece = {&value, sizeof value};
     ptrace(PTRACE_SETREGSET, thread, NT_ARM_SYSTEM_CALL, &piece);

@@ -20,14 +20,11 @@
 
 bool log_enabled(enum PylayerLogLevel level)
 {
-    (void)level;
     return false;
 }
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
 {
-    (void)level;
-    (void)format;
 }
 
 const char *environment_get(const char *name)

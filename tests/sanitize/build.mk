@@ -27,7 +27,7 @@ all: $(LAYER) $(OUT)/libkeep.so programs
 
 $(OUT)/libkeep.so: tests/sanitize/keep.c tests/sanitize/build.mk
 	@mkdir -p $(OUT)
-	$(CC) -Wall -Wextra -Werror -O1 -fPIC -shared $(KEEP_$(KIND)) -o $@ $<
+	$(CC) -Wall -Wextra -Wno-unused-parameter -Werror -O1 -fPIC -shared $(KEEP_$(KIND)) -o $@ $<
 
 $(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*.h shim/layer/*/*) shim/boundary.h shim/layer.map
 	@rm -rf $(OUT)/pylayer && mkdir -p $(OUT)

@@ -16,7 +16,6 @@
 
 int dlclose(void *library)
 {
-    (void)library;
     return 0;
 }
 

@@ -25,30 +25,14 @@ import by_test
 ROOT = Path(__file__).resolve().parents[2]
 
 #: A sanitizer's runtime must be the first library of a process, has handlers, memory and stacks of its own, and refuses
-#: RTLD_DEEPBIND, with which policy is opened where another Python is in the process. So these cannot run under one.
+#: RTLD_DEEPBIND, with which policy is opened where another Python is in the process. So these cannot run under one, nor
+#: those that preload a library, which World.environment_with skips.
 EXCLUDED = {
     "test_programs.py": "programs that are not built here: wgpu, ncnn, Qt, vkcube",
     "test_validation.py": "runs under the C library of the validation layer",
-    "test_storage.py": "the disk that fails is a library for LD_PRELOAD",
-    "test_chunks.py::test_killed_while_compacting": "likewise",
-    "test_reading.py::test_failing_disk": "likewise",
-    "test_reading.py::test_one_moment_without_descriptors": "likewise",
-    "test_crash_marker.py::test_death_that_was_not_known_of": "likewise",
-    "test_start.py::test_policy_file_that_fails_for_a_moment": "likewise",
-    "test_reading.py::test_one_file_that_cannot_be_opened": "likewise",
-    "test_cache_history.py::test_history_with_a_gap[with_a_store_that_is_full]": "likewise",
     "test_start.py::test_chroot_before_it_starts": "LeakSanitizer needs /proc, and hangs",
     "test_hosts_limits.py::test_libraries_are_mapped_before_the_program_goes_on": "a library for LD_AUDIT",
-    "test_hosts.py::test_environment_that_changes": "a library for LD_PRELOAD, too",
-    "test_hosts.py::test_environment_is_read_on_the_programs_thread": "likewise",
-    "test_hosts.py::test_malloc_of_the_programs": "likewise",
-    "test_hosts.py::test_exit_in_a_handler_with_a_lock_held": "likewise",
-    "test_boundary.py::test_fingerprints_are_the_same_in_every_run": "the clock is a library for LD_PRELOAD",
-    "test_boundary.py::test_links_and_libraries_have_fingerprints": "likewise",
-    "test_identifiers.py::test_module_and_identifier_have_one_fingerprint": "likewise",
-    "test_identifiers.py::test_identifiers_ignored": "likewise",
-    "test_identifiers.py::test_identifier_of_no_bytes": "likewise",
-    "test_library.py": "Python opens the layer by itself; the layer needs the runtime",
+    "test_library.py": "Python opens the layer by itself",
     "test_interpreter.py::test_program_is_python": "as it says; RTLD_DEEPBIND",
     "test_hosts.py::test_python_of_the_programs": "likewise",
     "test_identifiers.py::test_validation": "under the validation layer's C library",
@@ -60,7 +44,7 @@ EXCLUDED = {
     "test_hosts.py::test_sanitized_program": "likewise",
     "test_hosts.py::test_inside_of_dlopen[destructor]": "the driver alone fails there, too",
     "test_hosts.py::test_no_long_wait[destructor]": "likewise",
-    "test_crash_marker.py::test_ends_in_hits": "AddressSanitizer gives no address twice, so handles differ",
+    "test_crash_marker.py::test_ends_in_hits": "AddressSanitizer gives no address twice",
     "test_elevated.py": "LeakSanitizer does not work there, and takes no options",
     "test_hosts_limits.py::test_a_mebibyte_of_address_space_to_spare": "it is measured to what the layer needs",
     "test_hosts_limits.py::test_stack_of_application_threads": "likewise",

@@ -54,7 +54,7 @@ from pylayer.store.store import Store
 SEEDS = range(1, 10)
 WAYS = (
     (), ("--compute",), ("--batch", "8"), ("--threads", "3"), ("--cache", "object"), ("--no-destroy",),
-    ("--no-destroy", "--exit", "exit"), ("--gpl",), ("--ray-tracing", "--deferred", "2"), ("--fork=create",),
+    ("--no-destroy", "--exit", "exit"), ("--gpl",), ("--ray-tracing", "--deferred", "2"),
     ("--repeat-instances", "3"),
 )  # fmt: skip
 #: Where a process is killed: in the middle of a write, or before another file operation.

@@ -39,6 +39,8 @@
 #include <unistd.h>
 
 #define VISIBLE __attribute__((visibility("default")))
+/* Another name of a function of this library: on 64-bit machines the C library's are the same, too. */
+#define SAME_AS(name) __attribute__((visibility("default"), alias(#name)))
 #define MAX_RULES 16
 
 typedef enum {
@@ -293,20 +295,17 @@ static int open_at(int directory, const char *path, int flags, mode_t mode)
 #define OPEN_FUNCTION(name, parameters, directory)                                                                     \
     VISIBLE int name parameters                                                                                        \
     {                                                                                                                  \
-        mode_t mode = 0;                                                                                               \
-        if (flags & (O_CREAT | __O_TMPFILE)) {                                                                         \
-            va_list arguments;                                                                                         \
-            va_start(arguments, flags);                                                                                \
-            mode = va_arg(arguments, mode_t);                                                                          \
-            va_end(arguments);                                                                                         \
-        }                                                                                                              \
+        va_list arguments;                                                                                             \
+        va_start(arguments, flags);                                                                                    \
+        mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;                                 \
+        va_end(arguments);                                                                                             \
         return open_at(directory, path, flags, mode);                                                                  \
     }
 
-OPEN_FUNCTION(open, (const char *path, int flags, ...), AT_FDCWD)
 OPEN_FUNCTION(open64, (const char *path, int flags, ...), AT_FDCWD)
-OPEN_FUNCTION(openat, (int directory, const char *path, int flags, ...), directory)
 OPEN_FUNCTION(openat64, (int directory, const char *path, int flags, ...), directory)
+SAME_AS(open64) int open(const char *path, int flags, ...);
+SAME_AS(openat64) int openat(int directory, const char *path, int flags, ...);
 
 VISIBLE DIR *opendir(const char *path)
 {
@@ -316,25 +315,17 @@ VISIBLE DIR *opendir(const char *path)
     return refused_at(OPEN, AT_FDCWD, path) ? NULL : real(path);
 }
 
-static int fcntl_with(int fd, int command, void *argument)
+VISIBLE int fcntl64(int fd, int command, ...)
 {
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
     if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && fate_on(DUP, fd, 0).error)
         return -1;
     return (int)syscall(SYS_fcntl, fd, command, argument);
 }
-
-#define FCNTL_FUNCTION(name)                                                                                           \
-    VISIBLE int name(int fd, int command, ...)                                                                         \
-    {                                                                                                                  \
-        va_list arguments;                                                                                             \
-        va_start(arguments, command);                                                                                  \
-        void *argument = va_arg(arguments, void *);                                                                    \
-        va_end(arguments);                                                                                             \
-        return fcntl_with(fd, command, argument);                                                                      \
-    }
-
-FCNTL_FUNCTION(fcntl)
-FCNTL_FUNCTION(fcntl64)
+SAME_AS(fcntl64) int fcntl(int fd, int command, ...);
 
 /* ---- Reading and writing --------------------------------------------------------------------------- */
 
@@ -402,20 +393,14 @@ VISIBLE ssize_t pwrite64(int fd, const void *data, size_t size, off_t offset)
     return transfer(WRITE, SYS_pwrite64, fd, data, size, offset);
 }
 
-VISIBLE ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
-{
-    return pwrite64(fd, data, size, offset);
-}
+SAME_AS(pwrite64) ssize_t pwrite(int fd, const void *data, size_t size, off_t offset);
 
 VISIBLE ssize_t pread64(int fd, void *data, size_t size, off_t offset)
 {
     return transfer(READ, SYS_pread64, fd, data, size, offset);
 }
 
-VISIBLE ssize_t pread(int fd, void *data, size_t size, off_t offset)
-{
-    return pread64(fd, data, size, offset);
-}
+SAME_AS(pread64) ssize_t pread(int fd, void *data, size_t size, off_t offset);
 
 VISIBLE ssize_t pwritev64v2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
 {
@@ -432,10 +417,7 @@ VISIBLE ssize_t preadv64v2(int fd, const struct iovec *pieces, int count, off_t 
     return transfer_pieces(READ, SYS_preadv2, fd, pieces, count, offset, flags);
 }
 
-VISIBLE ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
-{
-    return preadv64v2(fd, pieces, count, offset, flags);
-}
+SAME_AS(preadv64v2) ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t offset, int flags);
 
 VISIBLE ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t offset)
 {
@@ -457,10 +439,7 @@ VISIBLE int ftruncate64(int fd, off_t size)
     return fate_on(TRUNCATE | CHANGE, fd, 0).error ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-VISIBLE int ftruncate(int fd, off_t size)
-{
-    return ftruncate64(fd, size);
-}
+SAME_AS(ftruncate64) int ftruncate(int fd, off_t size);
 
 /* ---- Names ---------------------------------------------------------------------------------------- */
 
@@ -511,10 +490,7 @@ VISIBLE int stat(const char *path, struct stat *found)
     return stat_at(AT_FDCWD, path, found, 0);
 }
 
-VISIBLE int stat64(const char *path, struct stat64 *found)
-{
-    return stat_at(AT_FDCWD, path, found, 0);
-}
+SAME_AS(stat) int stat64(const char *path, struct stat64 *found);
 
 VISIBLE int lstat64(const char *path, struct stat64 *found)
 {
@@ -531,10 +507,7 @@ VISIBLE int fstat(int fd, struct stat *found)
     return fate_on(STAT, fd, 0).error ? -1 : (int)syscall(SYS_fstat, fd, found);
 }
 
-VISIBLE int fstat64(int fd, struct stat64 *found)
-{
-    return fate_on(STAT, fd, 0).error ? -1 : (int)syscall(SYS_fstat, fd, found);
-}
+SAME_AS(fstat) int fstat64(int fd, struct stat64 *found);
 
 /* ---- Time ----------------------------------------------------------------------------------------- */
 
@@ -570,7 +543,6 @@ VISIBLE time_t time(time_t *out)
 VISIBLE int gettimeofday(struct timeval *restrict out, void *restrict zone)
 {
     struct timespec now = {0};
-    (void)zone;
     clock_gettime(CLOCK_REALTIME, &now);
     *out = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
     return 0;
@@ -580,7 +552,6 @@ VISIBLE int gettimeofday(struct timeval *restrict out, void *restrict zone)
 
 static int is_interpreter(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    (void)size, (void)unused;
     return info->dlpi_name && strstr(info->dlpi_name, "/_policy.") != NULL;
 }
 

@@ -60,9 +60,6 @@ check 0 --count 10 --api 1.3 --features13
 check 0 --count 10 --api 1.3 --features13 --cache-control --fail-on-compile-required
 check 0 --count 6 --ray-tracing --api 1.3 --features13 --cache-control
 check 0 --count 10 --repeat-instances 3
-check 0 --count 10 --fork
-check 0 --count 10 --fork=_exit
-check 0 --count 10 --fork=create
 check 0 --count 10 --no-destroy
 check 0 --count 10 --exit exit
 check 0 --count 10 --exit _exit

@@ -6,34 +6,14 @@
  * background: a driver without hardware never says that something is drawn. Then it prints "ready" and returns 0. Without a
  * device it says so and exits with 2. */
 #define COBJMACROS
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <windows.h>
 
 #include <d3d11.h>
-#include <d3dcompiler.h>
+
+#include "d3d.h"
 
 static ID3D11Device *device;
 static ID3D11DeviceContext *context;
-
-static void check(const char *what, HRESULT result)
-{
-    if (result == S_OK)
-        return;
-    fprintf(stderr, "d3d11.exe: %s: HRESULT %#lx\n", what, (unsigned long)result);
-    exit(2);
-}
-
-static ID3D10Blob *compile(const char *text, const char *target)
-{
-    ID3D10Blob *code, *errors = NULL;
-    HRESULT result = D3DCompile(text, strlen(text), NULL, NULL, NULL, "main", target, 0, 0, &code, &errors);
-    if (errors)
-        fprintf(stderr, "%s\n", (const char *)ID3D10Blob_GetBufferPointer(errors));
-    check("D3DCompile", result);
-    return code;
-}
 
 static void make_target(void)
 {
@@ -57,12 +37,10 @@ static void make_target(void)
 
 static void draw(int number)
 {
-    char text[200];
     ID3D11PixelShader *shader;
-    snprintf(text, sizeof text,
-             "float4 main(float4 at : SV_Position) : SV_Target { return float4(at.x * %d.0, at.y, 0.5, 1.0); }",
-             number);
-    ID3D10Blob *code = compile(text, "ps_4_0");
+    ID3D10Blob *code =
+        compile("float4 main(float4 at : SV_Position) : SV_Target { return float4(at.x * %d.0, at.y, 0.5, 1.0); }",
+                number, "ps_4_0");
     check("CreatePixelShader", ID3D11Device_CreatePixelShader(device, ID3D10Blob_GetBufferPointer(code),
                                                               ID3D10Blob_GetBufferSize(code), NULL, &shader));
     ID3D11DeviceContext_PSSetShader(context, shader, NULL, 0);
@@ -76,7 +54,7 @@ int main(int argc, char **argv)
     check("D3D11CreateDevice", D3D11CreateDevice(NULL, D3D_DRIVER_TYPE_HARDWARE, NULL, 0, NULL, 0, D3D11_SDK_VERSION,
                                                  &device, NULL, &context));
     make_target();
-    ID3D10Blob *code = compile("float4 main(float4 at : POSITION) : SV_Position { return at; }", "vs_4_0");
+    ID3D10Blob *code = compile("float4 main(float4 at : POSITION) : SV_Position { return at * %d.0; }", 1, "vs_4_0");
     check("CreateVertexShader", ID3D11Device_CreateVertexShader(device, ID3D10Blob_GetBufferPointer(code),
                                                                 ID3D10Blob_GetBufferSize(code), NULL, &shader));
     D3D11_INPUT_ELEMENT_DESC element = {.SemanticName = "POSITION", .Format = DXGI_FORMAT_R32G32B32A32_FLOAT};

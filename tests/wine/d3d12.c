@@ -7,36 +7,19 @@
  * Without a device it says so and exits with 2. */
 #define COBJMACROS
 #define INITGUID
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <windows.h>
 
 #include <d3d12.h>
-#include <d3dcompiler.h>
+
+#include "d3d.h"
 
 static ID3D12Device *device;
 static ID3D12RootSignature *signature;
 static ID3D12GraphicsCommandList *list;
 
-static void check(const char *what, HRESULT result)
+static D3D12_SHADER_BYTECODE code_of(const char *format, int number, const char *target)
 {
-    if (result == S_OK)
-        return;
-    fprintf(stderr, "d3d12.exe: %s: HRESULT %#lx\n", what, (unsigned long)result);
-    exit(2);
-}
-
-/* Returns the code of a shader with a number in it, which makes it another one than those before. */
-static D3D12_SHADER_BYTECODE compile(const char *format, int number, const char *target)
-{
-    char text[300];
-    ID3DBlob *code, *errors = NULL;
-    snprintf(text, sizeof text, format, number);
-    HRESULT result = D3DCompile(text, strlen(text), NULL, NULL, NULL, "main", target, 0, 0, &code, &errors);
-    if (errors)
-        fprintf(stderr, "%.*s\n", (int)ID3D10Blob_GetBufferSize(errors), (char *)ID3D10Blob_GetBufferPointer(errors));
-    check("D3DCompile", result);
+    ID3D10Blob *code = compile(format, number, target);
     return (D3D12_SHADER_BYTECODE){ID3D10Blob_GetBufferPointer(code), ID3D10Blob_GetBufferSize(code)};
 }
 
@@ -85,7 +68,7 @@ static void compute(int number)
 {
     ID3D12PipelineState *pipeline;
     D3D12_COMPUTE_PIPELINE_STATE_DESC info = {.pRootSignature = signature};
-    info.CS = compile("[numthreads(%d, 1, 1)] void main() {}", number + 1, "cs_5_0"); /* Wine 8 compiles no stores */
+    info.CS = code_of("[numthreads(%d, 1, 1)] void main() {}", number + 1, "cs_5_0"); /* Wine 8 compiles no stores */
     check("CreateComputePipelineState",
           ID3D12Device_CreateComputePipelineState(device, &info, &IID_ID3D12PipelineState, (void **)&pipeline));
 }
@@ -104,9 +87,9 @@ static void draw(int number)
         .NumRenderTargets = 1,
         .RTVFormats = {DXGI_FORMAT_R8G8B8A8_UNORM},
         .SampleDesc = {.Count = 1}};
-    info.VS = compile("float4 main(float4 at : POSITION) : SV_Position { return at * %d.0; }", 1, "vs_5_0");
+    info.VS = code_of("float4 main(float4 at : POSITION) : SV_Position { return at * %d.0; }", 1, "vs_5_0");
     info.PS =
-        compile("float4 main(float4 at : SV_Position) : SV_Target { return float4(at.x * %d.0, at.y, 0.5, 1.0); }",
+        code_of("float4 main(float4 at : SV_Position) : SV_Target { return float4(at.x * %d.0, at.y, 0.5, 1.0); }",
                 number + 3, "ps_5_0");
     check("CreateGraphicsPipelineState",
           ID3D12Device_CreateGraphicsPipelineState(device, &info, &IID_ID3D12PipelineState, (void **)&pipeline));

@@ -108,7 +108,6 @@ static void create_in_threads(int threads, bool faults)
 
 static DWORD WINAPI again(void *unused)
 {
-    (void)unused;
     for (uint32_t i = 0;; i++)
         create(first + i % (count ? count : 1));
     return 0;
@@ -116,7 +115,6 @@ static DWORD WINAPI again(void *unused)
 
 static DWORD WINAPI more(void *unused)
 {
-    (void)unused;
     for (;;)
         create((uint32_t)InterlockedIncrement(&next));
     return 0;

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from screen import Screen
 from world import BUILD, World
 
 from pylayer.cli.status import running
@@ -93,16 +94,11 @@ class Wine:
 def serving(directory: Path) -> Iterator[Wine]:
     """Yields Wine with a new prefix and a screen. Takes ten seconds."""
     assert not missing(), f"not installed: {', '.join(missing())}; make wine installs all"
-    reading, writing = os.pipe()
-    command = ["Xvfb", "-displayfd", str(writing), "-nolisten", "tcp", "-screen", "0", "640x480x24"]
-    screen = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL)
-    os.close(writing)
+    screen = Screen()
     try:
-        with os.fdopen(reading) as number:
-            display = f":{number.readline().strip()}"
         # Without these two, a new prefix asks to install Mono and Gecko.
         quiet = {"WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree=;mshtml="}
-        wine = Wine({"DISPLAY": display, "WINEPREFIX": str(directory / "prefix"), "WINELOADER": loader(), **quiet})
+        wine = Wine({"DISPLAY": screen.name, "WINEPREFIX": str(directory / "prefix"), "WINELOADER": loader(), **quiet})
         variables = {name: text for name, text in os.environ.items() if not name.startswith(("VK_", "PYLAYER_"))}
         subprocess.run(
             [wine.loader, "wineboot", "-i"], env=variables | wine.environment, check=True, timeout=240,
@@ -113,5 +109,4 @@ def serving(directory: Path) -> Iterator[Wine]:
         finally:
             wine.stop()
     finally:
-        screen.terminate()
-        screen.wait(30)
+        screen.close()

@@ -230,13 +230,6 @@ static VKAPI_ATTR void VKAPI_CALL code_identifier(VkDevice, const VkShaderModule
 
 /* ---- names -------------------------------------------------------------------------------------- */
 
-typedef struct Name {
-    const char *name;
-    PFN_vkVoidFunction function;
-} Name;
-
-#define NAME(name, function) {name, (PFN_vkVoidFunction)function}
-
 static const Name instance_names[] = {
     NAME("vkCreateInstance", create_instance),
     NAME("vkDestroyInstance", destroy_instance),
@@ -247,6 +240,7 @@ static const Name instance_names[] = {
     NAME("vkGetPhysicalDeviceFeatures2KHR", get_features2),
     NAME("vkEnumerateDeviceExtensionProperties", enumerate_extensions),
     NAME("vkCreateDevice", create_device),
+    {NULL, NULL},
 };
 
 static const Name device_names[] = {
@@ -259,26 +253,24 @@ static const Name device_names[] = {
     NAME("vkDestroyShaderModule", destroy_module),
     NAME("vkGetShaderModuleIdentifierEXT", module_identifier),
     NAME("vkGetShaderModuleCreateInfoIdentifierEXT", code_identifier),
+    {NULL, NULL},
 };
 
-static PFN_vkVoidFunction find(const Name *names, size_t count, const char *name)
+static PFN_vkVoidFunction find(const Name *names, const char *name)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].function;
-    return NULL;
+    while (names->name && strcmp(names->name, name) != 0)
+        names++;
+    return names->function;
 }
 
 PFN_vkVoidFunction VKAPI_CALL driver_device_function(VkDevice device, const char *name)
 {
-    (void)device;
-    PFN_vkVoidFunction found = find(device_names, sizeof device_names / sizeof device_names[0], name);
-    return found ? found : driver_pipeline_function(name);
+    PFN_vkVoidFunction found = find(device_names, name);
+    return found ? found : find(pipeline_names, name);
 }
 
 PFN_vkVoidFunction VKAPI_CALL driver_instance_function(VkInstance instance, const char *name)
 {
-    (void)instance;
-    PFN_vkVoidFunction found = find(instance_names, sizeof instance_names / sizeof instance_names[0], name);
+    PFN_vkVoidFunction found = find(instance_names, name);
     return found ? found : driver_device_function(VK_NULL_HANDLE, name);
 }

@@ -46,9 +46,11 @@ uint32_t below(uint32_t limit);
 bool chance(unsigned of_16);
 /* Zeroed, and not a byte larger. */
 void *room(size_t size);
-uint8_t *room_of_bytes(size_t size);
 /* What may not be read. */
 void *anywhere(void);
+/* Zeroed elements, and bytes; where there are none, anywhere. */
+void *array(size_t count, size_t size);
+void *bytes(size_t size);
 /* Reads every byte. */
 void touch(const void *data, size_t size);
 
@@ -108,7 +110,13 @@ VkResult sometimes_fails(void);
 void check_info(enum BindPoint point, const AnyCreateInfo *info);
 PFN_vkVoidFunction VKAPI_CALL driver_instance_function(VkInstance instance, const char *name);
 PFN_vkVoidFunction VKAPI_CALL driver_device_function(VkDevice device, const char *name);
-PFN_vkVoidFunction driver_pipeline_function(const char *name);
+typedef struct Name {
+    const char *name;
+    PFN_vkVoidFunction function;
+} Name;
+#define NAME(name, function) {name, (PFN_vkVoidFunction)function}
+/* pipelines.c; the last has no name. */
+extern const Name pipeline_names[];
 void fill_key(VkPipelineBinaryKeyKHR *key);
 extern VkPhysicalDevice driver_physical_device;
 

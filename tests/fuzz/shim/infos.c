@@ -26,79 +26,82 @@ static uint64_t make_flags(void)
     return flags;
 }
 
-static void add_feedback(Chain *chain)
+/* What the layer has to make of a chain. */
+typedef struct Meaning {
+    uint64_t flags;
+    uint32_t subsets; /* UINT32_MAX: it does not say which */
+} Meaning;
+
+static void add_flags(Chain *chain, Meaning *meaning)
+{
+    VkPipelineCreateFlags2CreateInfoKHR *info = room(sizeof *info);
+    info->flags = meaning->flags = make_flags() | (chance(2) ? CAPTURE_DATA : 0) | (chance(1) ? take64() << 32 : 0);
+    chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
+}
+
+static void add_feedback(Chain *chain, Meaning *meaning)
 {
     VkPipelineCreationFeedbackCreateInfoEXT *info = room(sizeof *info);
     info->pPipelineCreationFeedback = room(sizeof *info->pPipelineCreationFeedback);
     info->pPipelineCreationFeedback->flags = take8();
     info->pipelineStageCreationFeedbackCount = below(20);
-    size_t size = info->pipelineStageCreationFeedbackCount * sizeof *info->pPipelineStageCreationFeedbacks;
-    info->pPipelineStageCreationFeedbacks = size ? room(size) : anywhere();
+    info->pPipelineStageCreationFeedbacks =
+        array(info->pipelineStageCreationFeedbackCount, sizeof *info->pPipelineStageCreationFeedbacks);
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT);
 }
 
-static void add_binaries(Chain *chain)
+/* Up to three of the program's objects. */
+static const void *some_of(enum ObjectKind kind, uint32_t *count)
+{
+    *count = own[kind].count ? below(4) : 0;
+    uint64_t *handles = array(*count, sizeof *handles);
+    for (uint32_t i = 0; i < *count; i++)
+        handles[i] = any_of(kind);
+    return handles;
+}
+
+static void add_binaries(Chain *chain, Meaning *meaning)
 {
     VkPipelineBinaryInfoKHR *info = room(sizeof *info);
-    uint32_t count = own[OBJECT_BINARY].count ? below(4) : 0;
-    VkPipelineBinaryKHR *binaries = count ? room(count * sizeof *binaries) : anywhere();
-    for (uint32_t i = 0; i < count; i++)
-        binaries[i] = (VkPipelineBinaryKHR)any_of(OBJECT_BINARY);
-    info->binaryCount = count;
-    info->pPipelineBinaries = binaries;
+    info->pPipelineBinaries = some_of(OBJECT_BINARY, &info->binaryCount);
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
 }
 
-static void add_libraries(Chain *chain)
+static void add_libraries(Chain *chain, Meaning *meaning)
 {
     VkPipelineLibraryCreateInfoKHR *info = room(sizeof *info);
-    info->libraryCount = own[OBJECT_PIPELINE].count ? below(4) : 0;
-    VkPipeline *libraries = info->libraryCount ? room(info->libraryCount * sizeof *libraries) : anywhere();
-    for (uint32_t i = 0; i < info->libraryCount; i++)
-        libraries[i] = (VkPipeline)any_of(OBJECT_PIPELINE);
-    info->pLibraries = libraries;
+    info->pLibraries = some_of(OBJECT_PIPELINE, &info->libraryCount);
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
 }
 
-static void add_rendering(Chain *chain)
+static void add_subsets(Chain *chain, Meaning *meaning)
+{
+    VkGraphicsPipelineLibraryCreateInfoEXT *info = room(sizeof *info);
+    info->flags = meaning->subsets = chance(2) ? take32() >> 1 : below(16);
+    chain_add(chain, info, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
+}
+
+static void add_rendering(Chain *chain, Meaning *meaning)
 {
     VkPipelineRenderingCreateInfoKHR *info = room(sizeof *info);
     info->colorAttachmentCount = below(12);
-    size_t size = info->colorAttachmentCount * sizeof(VkFormat);
-    info->pColorAttachmentFormats = size ? room(size) : anywhere();
+    info->pColorAttachmentFormats = array(info->colorAttachmentCount, sizeof(VkFormat));
     chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
 }
 
 /* Any order, unknown structs anywhere; the layer reads each type once (sType-unique). */
-static void *make_chain(bool graphics, uint64_t *flags, uint32_t *subsets)
+static void *make_chain(bool graphics, Meaning *meaning)
 {
+    enum { KINDS = 6, NOT_OF_GRAPHICS = 4 };
+    static void (*const add[KINDS])(Chain *, Meaning *) = {add_flags,     add_feedback, add_binaries,
+                                                           add_libraries, add_subsets,  add_rendering};
     Chain chain = {0};
-    bool has_flags = false, has_feedback = false, has_binaries = false, has_libraries = false, has_subsets = false,
-         has_rendering = false;
+    bool has[KINDS] = {false};
     for (unsigned i = 0; i < 10 && chance(11); i++) {
         unsigned what = below(8);
-        if (what == 0 && !has_flags) {
-            VkPipelineCreateFlags2CreateInfoKHR *flags2 = room(sizeof *flags2);
-            flags2->flags = *flags = make_flags() | (chance(2) ? CAPTURE_DATA : 0) | (chance(1) ? take64() << 32 : 0);
-            chain_add(&chain, flags2, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
-            has_flags = true;
-        } else if (what == 1 && !has_feedback) {
-            add_feedback(&chain);
-            has_feedback = true;
-        } else if (what == 2 && !has_binaries) {
-            add_binaries(&chain);
-            has_binaries = true;
-        } else if (what == 3 && !has_libraries) {
-            add_libraries(&chain);
-            has_libraries = true;
-        } else if (what == 4 && !has_subsets && graphics) {
-            VkGraphicsPipelineLibraryCreateInfoEXT *library = room(sizeof *library);
-            library->flags = *subsets = chance(2) ? take32() >> 1 : below(16);
-            chain_add(&chain, library, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
-            has_subsets = true;
-        } else if (what == 5 && !has_rendering && graphics) {
-            add_rendering(&chain);
-            has_rendering = true;
+        if (what < (graphics ? KINDS : NOT_OF_GRAPHICS) && !has[what]) {
+            add[what](&chain, meaning);
+            has[what] = true;
         } else {
             chain_add_unknown(&chain);
         }
@@ -111,8 +114,8 @@ static const VkSpecializationInfo *make_constants(void)
     VkSpecializationInfo *info = room(sizeof *info);
     info->mapEntryCount = below(4);
     info->dataSize = below(24);
-    info->pData = info->dataSize ? room_of_bytes(info->dataSize) : anywhere();
-    VkSpecializationMapEntry *entries = info->mapEntryCount ? room(info->mapEntryCount * sizeof *entries) : anywhere();
+    info->pData = bytes(info->dataSize);
+    VkSpecializationMapEntry *entries = array(info->mapEntryCount, sizeof *entries);
     for (uint32_t i = 0; i < info->mapEntryCount; i++)
         entries[i] = (VkSpecializationMapEntry){take8(), chance(2) ? take32() : below(20),
                                                 chance(1) ? (size_t)take64() : below(12)};
@@ -127,13 +130,12 @@ static void *make_stage_chain(void)
         if (chance(8)) {
             VkShaderModuleCreateInfo *code = room(sizeof *code);
             code->codeSize = 4 + 4 * below(8);
-            code->pCode = (const uint32_t *)(const void *)room_of_bytes(code->codeSize);
+            code->pCode = bytes(code->codeSize);
             chain_add(&chain, code, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
         } else if (chance(8)) {
             VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = room(sizeof *identifier);
             identifier->identifierSize = below(40);
-            identifier->pIdentifier =
-                identifier->identifierSize ? room_of_bytes(identifier->identifierSize) : anywhere();
+            identifier->pIdentifier = bytes(identifier->identifierSize);
             chain_add(&chain, identifier, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
         } else {
             chain_add_unknown(&chain);
@@ -159,7 +161,7 @@ static void make_stage(VkPipelineShaderStageCreateInfo *stage)
 static const VkPipelineShaderStageCreateInfo *make_stages(uint32_t *count)
 {
     *count = below(5);
-    VkPipelineShaderStageCreateInfo *stages = *count ? room(*count * sizeof *stages) : anywhere();
+    VkPipelineShaderStageCreateInfo *stages = array(*count, sizeof *stages);
     for (uint32_t i = 0; i < *count; i++)
         make_stage(&stages[i]);
     return stages;
@@ -182,7 +184,7 @@ static const VkPipelineDynamicStateCreateInfo *make_dynamic(void)
     VkPipelineDynamicStateCreateInfo *dynamic = room(sizeof *dynamic);
     dynamic->sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO;
     dynamic->dynamicStateCount = below(5);
-    VkDynamicState *all = dynamic->dynamicStateCount ? room(dynamic->dynamicStateCount * sizeof *all) : anywhere();
+    VkDynamicState *all = array(dynamic->dynamicStateCount, sizeof *all);
     for (uint32_t i = 0; i < dynamic->dynamicStateCount; i++)
         all[i] = chance(2) ? (VkDynamicState)take32() : states[below(5)];
     dynamic->pDynamicStates = all;
@@ -195,13 +197,9 @@ static const VkPipelineVertexInputStateCreateInfo *make_vertex_input(void)
     input->vertexBindingDescriptionCount = below(3);
     input->vertexAttributeDescriptionCount = below(3);
     input->pVertexBindingDescriptions =
-        input->vertexBindingDescriptionCount
-            ? room(input->vertexBindingDescriptionCount * sizeof *input->pVertexBindingDescriptions)
-            : anywhere();
+        array(input->vertexBindingDescriptionCount, sizeof *input->pVertexBindingDescriptions);
     input->pVertexAttributeDescriptions =
-        input->vertexAttributeDescriptionCount
-            ? room(input->vertexAttributeDescriptionCount * sizeof *input->pVertexAttributeDescriptions)
-            : anywhere();
+        array(input->vertexAttributeDescriptionCount, sizeof *input->pVertexAttributeDescriptions);
     return input;
 }
 
@@ -218,15 +216,15 @@ static const VkPipelineColorBlendStateCreateInfo *make_blending(void)
 /* Pointers that the specification lets be anything are. Which it reads is said at each. */
 static void make_graphics(VkGraphicsPipelineCreateInfo *info)
 {
-    uint64_t flags = info->flags = (VkPipelineCreateFlags)make_flags();
-    uint32_t subsets = UINT32_MAX;
+    info->flags = (VkPipelineCreateFlags)make_flags();
+    Meaning meaning = {info->flags, UINT32_MAX};
     info->sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO;
-    info->pNext = make_chain(true, &flags, &subsets);
+    info->pNext = make_chain(true, &meaning);
     const VkPipelineLibraryCreateInfoKHR *libraries =
         (const void *)chain_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
     /* VkGraphicsPipelineLibraryCreateInfoEXT: without it, all state, or none of its own when it links libraries. */
-    if (subsets == UINT32_MAX)
-        subsets = (flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR) || (libraries && libraries->libraryCount) ? 0 : 15;
+    bool is_part = (meaning.flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR) || (libraries && libraries->libraryCount);
+    uint32_t subsets = meaning.subsets != UINT32_MAX ? meaning.subsets : is_part ? 0 : 15;
     bool vertex_input = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT;
     bool pre_rasterization = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT;
     bool fragment_shader = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT;
@@ -276,21 +274,19 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
 
 static void make_compute(VkComputePipelineCreateInfo *info)
 {
-    uint64_t flags;
-    uint32_t subsets;
+    Meaning meaning;
     info->sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     info->flags = (VkPipelineCreateFlags)make_flags();
-    info->pNext = make_chain(false, &flags, &subsets);
+    info->pNext = make_chain(false, &meaning);
     make_stage(&info->stage);
 }
 
 static void make_ray_tracing(VkRayTracingPipelineCreateInfoKHR *info)
 {
-    uint64_t flags;
-    uint32_t subsets;
+    Meaning meaning;
     info->sType = VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR;
     info->flags = (VkPipelineCreateFlags)make_flags();
-    info->pNext = make_chain(false, &flags, &subsets);
+    info->pNext = make_chain(false, &meaning);
     info->pStages = make_stages(&info->stageCount);
     info->groupCount = below(4);
     VkRayTracingShaderGroupCreateInfoKHR *groups = room(info->groupCount * sizeof *groups);
@@ -303,7 +299,7 @@ static void make_ray_tracing(VkRayTracingPipelineCreateInfoKHR *info)
     info->pGroups = groups;
     if (chance(6)) {
         Chain chain = {0};
-        add_libraries(&chain);
+        add_libraries(&chain, &meaning);
         info->pLibraryInfo = (const void *)chain.first;
     }
 }
@@ -337,28 +333,18 @@ static void number(enum BindPoint point, AnyCreateInfo *info, uint32_t index)
         base_index = index && chance(8) ? (int32_t)below(index) : -1;
         base = base_index < 0 ? base : VK_NULL_HANDLE;
     }
-    switch (point) {
-    case BIND_GRAPHICS:
-        info->graphics.layout = layout;
-        info->graphics.basePipelineHandle = base;
-        info->graphics.basePipelineIndex = base_index;
-        break;
-    case BIND_COMPUTE:
-        info->compute.layout = layout;
-        info->compute.basePipelineHandle = base;
-        info->compute.basePipelineIndex = base_index;
-        break;
-    default:
-        info->ray_tracing.layout = layout;
-        info->ray_tracing.basePipelineHandle = base;
-        info->ray_tracing.basePipelineIndex = base_index;
-        break;
-    }
+#define NUMBER(of) ((of)->layout = layout, (of)->basePipelineHandle = base, (of)->basePipelineIndex = base_index)
+    if (point == BIND_GRAPHICS)
+        NUMBER(&info->graphics);
+    else if (point == BIND_COMPUTE)
+        NUMBER(&info->compute);
+    else
+        NUMBER(&info->ray_tracing);
 }
 
 Infos make_infos(enum BindPoint point, uint32_t count)
 {
-    Infos made = {point, count, count ? room(count * create_info_size(point)) : anywhere(), false};
+    Infos made = {point, count, array(count, create_info_size(point)), false};
     for (uint32_t i = 0; i < count; i++) {
         AnyCreateInfo *info = info_at(&made, i);
         if (point == BIND_GRAPHICS)

@@ -37,22 +37,14 @@ static void check_chain(const void *program, const void *arrived)
 /* From behind the flags up to the base pipeline. */
 static void check_same(enum BindPoint point, const AnyCreateInfo *program, const AnyCreateInfo *arrived)
 {
-    size_t begin = sizeof(CreateInfoHead), end;
-    switch (point) {
-    case BIND_GRAPHICS:
-        begin = offsetof(VkGraphicsPipelineCreateInfo, stageCount);
-        end = offsetof(VkGraphicsPipelineCreateInfo, basePipelineHandle);
-        break;
-    case BIND_COMPUTE:
-        begin = offsetof(VkComputePipelineCreateInfo, stage);
-        end = offsetof(VkComputePipelineCreateInfo, basePipelineHandle);
-        break;
-    default:
-        begin = offsetof(VkRayTracingPipelineCreateInfoKHR, stageCount);
-        end = offsetof(VkRayTracingPipelineCreateInfoKHR, basePipelineHandle);
-        break;
-    }
-    expect(memcmp((const char *)program + begin, (const char *)arrived + begin, end - begin) == 0,
+#define SAME(type, first) {offsetof(type, first), offsetof(type, basePipelineHandle)}
+    static const struct {
+        size_t begin, end;
+    } same[] = {[BIND_GRAPHICS] = SAME(VkGraphicsPipelineCreateInfo, stageCount),
+                [BIND_COMPUTE] = SAME(VkComputePipelineCreateInfo, stage),
+                [BIND_RAY_TRACING] = SAME(VkRayTracingPipelineCreateInfoKHR, stageCount)};
+    size_t begin = same[point].begin;
+    expect(memcmp((const char *)program + begin, (const char *)arrived + begin, same[point].end - begin) == 0,
            "a member that is not the layer's to change");
 }
 
@@ -302,27 +294,18 @@ static VKAPI_ATTR VkResult VKAPI_CALL release_captured(VkDevice, const VkRelease
     return VK_SUCCESS;
 }
 
-PFN_vkVoidFunction driver_pipeline_function(const char *name)
-{
-    static const struct {
-        const char *name;
-        PFN_vkVoidFunction function;
-    } names[] = {
-        {"vkCreateGraphicsPipelines", (PFN_vkVoidFunction)create_graphics},
-        {"vkCreateComputePipelines", (PFN_vkVoidFunction)create_compute},
-        {"vkCreateRayTracingPipelinesKHR", (PFN_vkVoidFunction)create_ray_tracing},
-        {"vkDestroyPipeline", (PFN_vkVoidFunction)destroy_pipeline},
-        {"vkDeferredOperationJoinKHR", (PFN_vkVoidFunction)join},
-        {"vkGetDeferredOperationResultKHR", (PFN_vkVoidFunction)operation_result},
-        {"vkDestroyDeferredOperationKHR", (PFN_vkVoidFunction)destroy_operation},
-        {"vkGetPipelineKeyKHR", (PFN_vkVoidFunction)pipeline_key},
-        {"vkCreatePipelineBinariesKHR", (PFN_vkVoidFunction)create_binaries},
-        {"vkDestroyPipelineBinaryKHR", (PFN_vkVoidFunction)destroy_binary},
-        {"vkGetPipelineBinaryDataKHR", (PFN_vkVoidFunction)binary_data},
-        {"vkReleaseCapturedPipelineDataKHR", (PFN_vkVoidFunction)release_captured},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].function;
-    return NULL;
-}
+const Name pipeline_names[] = {
+    NAME("vkCreateGraphicsPipelines", create_graphics),
+    NAME("vkCreateComputePipelines", create_compute),
+    NAME("vkCreateRayTracingPipelinesKHR", create_ray_tracing),
+    NAME("vkDestroyPipeline", destroy_pipeline),
+    NAME("vkDeferredOperationJoinKHR", join),
+    NAME("vkGetDeferredOperationResultKHR", operation_result),
+    NAME("vkDestroyDeferredOperationKHR", destroy_operation),
+    NAME("vkGetPipelineKeyKHR", pipeline_key),
+    NAME("vkCreatePipelineBinariesKHR", create_binaries),
+    NAME("vkDestroyPipelineBinaryKHR", destroy_binary),
+    NAME("vkGetPipelineBinaryDataKHR", binary_data),
+    NAME("vkReleaseCapturedPipelineDataKHR", release_captured),
+    {NULL, NULL},
+};

@@ -37,8 +37,6 @@ bool mailbox_has_policy(void)
 
 bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
-    (void)device;
-    (void)at_exit;
     return false;
 }
 
@@ -66,7 +64,6 @@ void message_done(PylayerMessage *message)
 
 bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes)
 {
-    (void)needs_policy;
     if (!message)
         return false;
     const uint8_t *data = message->data;
@@ -82,7 +79,6 @@ bool mailbox_post(PylayerMessage *message, bool needs_policy, uint64_t queue_byt
 
 bool mailbox_post_stored(PylayerMessage *message, bool needs_policy, uint64_t queue_bytes, int64_t timeout_ns)
 {
-    (void)timeout_ns;
     return mailbox_post(message, needs_policy, queue_bytes);
 }
 
@@ -102,7 +98,6 @@ static PylayerPlan make_plan(void)
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
 {
-    (void)timeout_ns;
     if (!message || !policy_runs || chance(1))
         return false;
     switch (message->type) {
@@ -122,24 +117,20 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
 
 PylayerMessage *mailbox_next(int64_t timeout_ns)
 {
-    (void)timeout_ns;
     return NULL;
 }
 
 int32_t mailbox_answer(PylayerMessage *message)
 {
-    (void)message;
     return -1;
 }
 
 void mailbox_release(PylayerMessage *message)
 {
-    (void)message;
 }
 
 void decision_describe(PylayerMessage *message)
 {
-    (void)message;
 }
 
 bool decision_find(const PylayerMessage *message, PylayerDecision *decision, bool *unrecorded)

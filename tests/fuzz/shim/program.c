@@ -65,7 +65,7 @@ static const char *const extension_names[] = {
 static const char *const *make_names(uint32_t *count)
 {
     *count = chance(10) ? below(9) : 0;
-    const char **names = *count ? room(*count * sizeof *names) : anywhere();
+    const char **names = array(*count, sizeof *names);
     for (uint32_t i = 0; i < *count; i++)
         names[i] = extension_names[below(8)];
     return names;
@@ -79,7 +79,7 @@ static const VkApplicationInfo *make_application(void)
     application->apiVersion = chance(2) ? take32() : versions[below(5)];
     /* Not UTF-8, not short: a string all the same. */
     size_t length = chance(2) ? take8() * 3u : 3;
-    char *name = (char *)room_of_bytes(length + 1);
+    char *name = bytes(length + 1);
     name[length] = 0;
     application->pApplicationName = chance(8) ? name : NULL;
     application->pEngineName = chance(4) ? extension_names[7] : NULL;
@@ -155,7 +155,7 @@ static void create_cache(void)
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
                                       .flags = chance(4) ? take8() : 0,
                                       .initialDataSize = chance(8) ? take8() : 0};
-    info.pInitialData = info.initialDataSize ? room_of_bytes(info.initialDataSize) : chance(8) ? NULL : anywhere();
+    info.pInitialData = info.initialDataSize ? bytes(info.initialDataSize) : chance(8) ? NULL : anywhere();
     VkPipelineCache cache;
     if (has_room(OBJECT_CACHE, 1) && DEVICE(vkCreatePipelineCache)(device, &info, NULL, &cache) == VK_SUCCESS)
         remember(OBJECT_CACHE, (uint64_t)cache);
@@ -191,7 +191,7 @@ static void create_module(void)
 {
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                      .codeSize = 4 * (1 + below(8))};
-    info.pCode = (const uint32_t *)(const void *)room_of_bytes(info.codeSize);
+    info.pCode = bytes(info.codeSize);
     VkShaderModule module;
     if (has_room(OBJECT_MODULE, 1) && DEVICE(vkCreateShaderModule)(device, &info, NULL, &module) == VK_SUCCESS)
         remember(OBJECT_MODULE, (uint64_t)module);
@@ -250,21 +250,18 @@ static void create_pipelines(void)
     VkPipeline *pipelines = room(count * sizeof *pipelines);
     memset(pipelines, 0xa5, count * sizeof *pipelines);
     VkResult result;
-    if (point == BIND_GRAPHICS) {
+    bool early = false;
+    for (uint32_t i = 0; i < count; i++)
+        early |= (flags_of(info_at(&current, i)) & EARLY_RETURN) != 0;
+    if (point == BIND_GRAPHICS)
         result = DEVICE(vkCreateGraphicsPipelines)(device, cache, count, current.infos, NULL, pipelines);
-    } else if (point == BIND_COMPUTE) {
+    else if (point == BIND_COMPUTE)
         result = DEVICE(vkCreateComputePipelines)(device, cache, count, current.infos, NULL, pipelines);
-    } else {
-        bool early = false;
-        for (uint32_t i = 0; i < count; i++)
-            early |= (flags_of(info_at(&current, i)) & EARLY_RETURN) != 0;
-        /* VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 */
-        if (!early && chance(8))
-            result = create_deferred(cache, &current, pipelines);
-        else
-            result = DEVICE(vkCreateRayTracingPipelinesKHR)(device, VK_NULL_HANDLE, cache, count, current.infos, NULL,
-                                                            pipelines);
-    }
+    else if (!early && chance(8)) /* VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 */
+        result = create_deferred(cache, &current, pipelines);
+    else
+        result = DEVICE(vkCreateRayTracingPipelinesKHR)(device, VK_NULL_HANDLE, cache, count, current.infos, NULL,
+                                                        pipelines);
     take_pipelines(result, count, pipelines);
     current.count = 0;
 }
@@ -285,7 +282,7 @@ static void create_binaries(void)
         for (uint32_t i = 0; i < count; i++) {
             fill_key(&keys[i]);
             data[i].dataSize = chance(2) ? 0 : below(40);
-            data[i].pData = data[i].dataSize ? room_of_bytes(data[i].dataSize) : NULL;
+            data[i].pData = data[i].dataSize ? bytes(data[i].dataSize) : NULL;
         }
         *both = (VkPipelineBinaryKeysAndDataKHR){count, keys, data};
         info.pKeysAndDataInfo = both;
@@ -343,63 +340,29 @@ static void ask_names(void)
 
 static void destroy(enum ObjectKind kind, uint64_t handle)
 {
-    switch (kind) {
-    case OBJECT_CACHE:
+    if (kind == OBJECT_CACHE)
         DEVICE(vkDestroyPipelineCache)(device, (VkPipelineCache)handle, NULL);
-        break;
-    case OBJECT_PIPELINE:
+    else if (kind == OBJECT_PIPELINE)
         DEVICE(vkDestroyPipeline)(device, (VkPipeline)handle, NULL);
-        break;
-    case OBJECT_MODULE:
+    else if (kind == OBJECT_MODULE)
         DEVICE(vkDestroyShaderModule)(device, (VkShaderModule)handle, NULL);
-        break;
-    case OBJECT_BINARY:
-        if (handle)
-            DEVICE(vkDestroyPipelineBinaryKHR)(device, (VkPipelineBinaryKHR)handle, NULL);
-        break;
-    default:
-        break;
-    }
+    else if (handle)
+        DEVICE(vkDestroyPipelineBinaryKHR)(device, (VkPipelineBinaryKHR)handle, NULL);
+}
+
+static void destroy_any(void)
+{
+    enum ObjectKind kind = (enum ObjectKind)below(OBJECT_OPERATION);
+    destroy(kind, forget_any(kind));
 }
 
 static void step(void)
 {
-    enum ObjectKind kind;
-    switch (below(16)) {
-    case 0:
-        create_cache();
-        break;
-    case 1:
-        read_cache();
-        break;
-    case 2:
-        merge_caches();
-        break;
-    case 3:
-    case 4:
-        create_module();
-        break;
-    case 5:
-        kind = (enum ObjectKind)below(OBJECT_OPERATION);
-        destroy(kind, forget_any(kind));
-        break;
-    case 6:
-        create_binaries();
-        break;
-    case 7:
-        read_binary();
-        break;
-    case 8:
-        ask_names();
-        break;
-    case 9:
-    case 10:
-        command_of_policy();
-        break;
-    default:
-        create_pipelines();
-        break;
-    }
+    static void (*const steps[16])(void) = {create_cache,  read_cache,        merge_caches,     create_module,
+                                            create_module, destroy_any,       create_binaries,  read_binary,
+                                            ask_names,     command_of_policy, command_of_policy};
+    void (*what)(void) = steps[below(16)];
+    (what ? what : create_pipelines)();
 }
 
 static void live(void)

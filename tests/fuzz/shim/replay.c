@@ -1,24 +1,17 @@
 /* replay.c - see fuzz.h. Runs the inputs in the files that it is given, and those that a number names. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#define die(...) (fprintf(stderr, __VA_ARGS__), exit(2))
+#include "../../files.h"
 #include "fuzz.h"
 
 static void run_file(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END) != 0) {
-        fprintf(stderr, "cannot read %s\n", path);
-        exit(2);
-    }
-    long size = ftell(file);
-    rewind(file);
-    uint8_t *data = malloc((size_t)size + 1);
-    if (!data || fread(data, 1, (size_t)size, file) != (size_t)size)
-        exit(2);
-    fclose(file);
-    LLVMFuzzerTestOneInput(data, (size_t)size);
+    size_t size;
+    uint8_t *data = read_file(path, &size);
+    if (!data)
+        die("no %s", path);
+    LLVMFuzzerTestOneInput(data, size);
     free(data);
 }
 

@@ -81,17 +81,22 @@ void *room(size_t size)
     return made->memory;
 }
 
-uint8_t *room_of_bytes(size_t size)
-{
-    uint8_t *memory = room(size ? size : 1);
-    for (size_t i = 0; i < size; i++)
-        memory[i] = take8();
-    return memory;
-}
-
 void *anywhere(void)
 {
     return (void *)(uintptr_t)0x10;
+}
+
+void *array(size_t count, size_t size)
+{
+    return count ? room(count * size) : anywhere();
+}
+
+void *bytes(size_t size)
+{
+    uint8_t *memory = array(size, 1);
+    for (size_t i = 0; i < size; i++)
+        memory[i] = take8();
+    return memory;
 }
 
 void touch(const void *data, size_t size)
