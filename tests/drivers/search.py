@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -250,7 +251,9 @@ class Bench:
             wanted = alone[number : number + 1] if way.saves else alone
             found = [wrong] if wrong else min((self.different(way, printed, one) for one in wanted), key=len)
             result.wrong += [f"run {number + 1}: {one}" for one in found]
-            if wrong:
+            recorded = wrong or any(runs.read_named(str(world.store)))
+            result.wrong += [] if recorded else [f"run {number + 1}: the layer recorded no run"]
+            if wrong or not recorded:
                 return result
             compiled = compiled or compiled_in(world)
         return self.count(world, result, compiled if state == "warm" else ())
@@ -418,7 +421,10 @@ def search(target: Target) -> Report | str:
     if isinstance(report, str) or target == LAVAPIPE:
         return report
     with tempfile.TemporaryDirectory(prefix="drivers-") as directory:
-        report.results = Bench(target, Path(directory), report.facts).all()
+        try:
+            report.results = Bench(target, Path(directory), report.facts).all()
+        except Exception:  # the other drivers' rows and facts are not lost
+            report.results = [Result("search.py", traceback.format_exc().splitlines()[-6:])]
     report.seconds = time.monotonic() - started
     return report
 
