@@ -113,11 +113,30 @@ def test_children_and_sigchld(world: World) -> None:
     hits_again(world, 20)
 
 
-@pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "kill"])
+@pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "terminate", "kill"])
 def test_endings(real: World, ending: str) -> None:
     """However a program ends, the pipelines in its journal are found in the next run."""
     run_host(real, *STORED, "end", ending)
     hits_again(real, 3)
+
+
+@pytest.mark.parametrize("before", [[], ["destroy-device"]], ids=["with a device", "without"])
+def test_exec(real: World, before: list[str]) -> None:
+    """A program that executes itself anew keeps its process number. Each of its images stores what it compiles, and
+    nothing is blocked."""
+    for count in (2, 4):
+        again = ["exec", "instance", "device", "pipelines", count + 1, *END]
+        process = run_host(real, "instance", "device", "pipelines", count, *before, *again)
+        assert lines(process) == []
+    hits_again(real, 5)
+
+
+def test_device_of_other_threads(real: World) -> None:
+    """Threads that have ended by then create the device and its pipelines, and destroy it."""
+    own = ["thread", "device", "join", "thread", "pipelines", "3", "join"]
+    for count in (3, 0):
+        run_host(real, "instance", *own, "thread", "destroy-device", "join", "destroy-instance")
+        assert stored(real)[-1] == count
 
 
 def test_exit_in_a_thread(real: World) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from host_steps import END, STORED, hits_again, lines, run_host, stored
+from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored
 from world import BUILD, World
 
 IN_CHILD = {
@@ -55,6 +55,15 @@ def test_fork_between_instances(world: World, way: str) -> None:
     assert stored(world) == [2, 2]
 
 
+@pytest.mark.parametrize("way", ["fork", "raw-fork"])
+def test_fork_before_the_device(world: World, way: str) -> None:
+    """If the program forks between its instance and its device, both processes may create a device. The layer works in
+    the parent's."""
+    process = run_host(world, "instance", way, "device", "pipelines", 2, END[0], "join", "device", "pipelines", 3, *END)
+    assert lines(process) == []
+    assert stored(world) == [3]
+
+
 def test_fork_before_the_first_instance(world: World) -> None:
     """If the program forks before its first instance, the layer works in both processes."""
     once = ["instance", "device", "pipelines", 2, *END]
@@ -67,6 +76,15 @@ def test_other_processes_are_started(world: World) -> None:
     """vfork, posix_spawn, and children reaped while pipelines compile work as without the layer."""
     run_host(world, *STORED, "vfork", "exit 3", "spawn", "exit 4", "children", 20, *END)
     hits_again(world, 23)
+
+
+@pytest.mark.parametrize("way", ["vfork", "spawn"])
+def test_other_programs_are_started(world: World, way: str) -> None:
+    """A child that executes a program finds what its parent has stored, while the parent's device exists."""
+    child = " ".join(["exec", str(HOST), "instance", "device", "pipelines", "3", *END])
+    run_host(world, *STORED, way, child, "pipelines", 2, *END)
+    assert sorted(run["counters"]["hits"] for run in world.runs()) == [0, 3]
+    hits_again(world, 5)
 
 
 @pytest.fixture

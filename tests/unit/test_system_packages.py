@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def named(directory: Path, installed: str, candidate: str) -> set[str]:
     """Returns the packages that it names."""
-    answers = {"id": "echo 1000", "dpkg-query": f"printf '{installed}'", "apt-cache": f"echo '  Candidate: {candidate}'"}
+    answers = {
+        "id": "echo 1000",
+        "dpkg-query": f"printf '{installed}'",
+        "apt-cache": f"echo '  Candidate: {candidate}'",
+    }
     for name, command in answers.items():
         (directory / name).write_text(f"#!/bin/sh\n{command}\n")
         (directory / name).chmod(0o755)
@@ -31,9 +35,13 @@ def named(directory: Path, installed: str, candidate: str) -> set[str]:
 @pytest.mark.parametrize(
     ("installed", "candidate", "mesa"),
     [
-        pytest.param("", "26.0.3-1", {"mesa-vulkan-drivers", "mesa-drm-shim"}, id="one that needs its shim: both at once"),
+        pytest.param(
+            "", "26.0.3-1", {"mesa-vulkan-drivers", "mesa-drm-shim"}, id="one that needs its shim: both at once"
+        ),
         pytest.param("", "25.0.7-2", {"mesa-vulkan-drivers"}, id="one that needs no shim"),
-        pytest.param("mesa-vulkan-drivers installed 26.0.3\\n", "26.0.3", {"mesa-drm-shim"}, id="only the shim is missing"),
+        pytest.param(
+            "mesa-vulkan-drivers installed 26.0.3\\n", "26.0.3", {"mesa-drm-shim"}, id="only the shim is missing"
+        ),
         pytest.param("mesa-vulkan-drivers installed 22.3.6\\n", "26.0.3", {"mesa-vulkan-drivers"}, id="too old"),
     ],
 )
