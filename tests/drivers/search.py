@@ -367,7 +367,7 @@ class Bench:
         results = [one for way in WAYS if can or not way.needs_binaries for one in self.way(way)]
         results += self.kills()
         other = next(one for one in TARGETS if one.driver == "RADV" and one.chip != self.target.chip)
-        # Where nothing can be stored, the layer is off and records nothing.
+        # Where nothing can be stored, nothing can be rebuilt.
         if not self.facts["small_caches_found"]:
             return results
         results.append(self.warmed())
