@@ -1,11 +1,16 @@
 /* caches.c - the program's own VkPipelineCache, with which pipelines are created once there is one. */
+#define _GNU_SOURCE
 #include "host.h"
 
 #include "../files.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* No more than that is in a cache without pipelines. */
+enum { EMPTY_BYTES = 64, MOST_PARTS = 4096 };
 
 VkPipelineCache host_cache;
 
@@ -55,7 +60,6 @@ static void step_save_cache(char **arguments)
  * empty at once. */
 static void step_caches(char **arguments)
 {
-    enum { EMPTY_BYTES = 64 };
     unsigned count = (unsigned)atoi(arguments[1]), loaded = 0, emptied = 0;
     for (unsigned i = 0; i < count * (unsigned)atoi(arguments[2]); i++) {
         char name[4100];
@@ -75,11 +79,69 @@ static void step_caches(char **arguments)
     say("caches %u %u", loaded, emptied);
 }
 
+/* merge-caches DIRECTORY COUNT: loads so many caches, and merges all of them into the cache that pipelines are created
+ * with. Says how many were empty at once. */
+static void step_merge_caches(char **arguments)
+{
+    VkPipelineCache whole = host_cache, parts[MOST_PARTS];
+    unsigned count = (unsigned)atoi(arguments[1]), emptied = 0;
+    for (unsigned i = 0; i < count && i < MOST_PARTS; i++) {
+        char name[4100];
+        size_t found = 0;
+        VkResult result;
+        snprintf(name, sizeof name, "%s/%u.cache", arguments[0], i);
+        if (load_cache(name, &result) == 0 || result || vkGetPipelineCacheData(host_device, host_cache, &found, NULL))
+            die("no cache of %s", name);
+        emptied += found <= EMPTY_BYTES;
+        parts[i] = host_cache;
+    }
+    say("merged %d, %u empty", vkMergePipelineCaches(host_device, whole, count, parts), emptied);
+    for (unsigned i = 0; i < count; i++)
+        vkDestroyPipelineCache(host_device, parts[i], NULL);
+    host_cache = whole;
+}
+
+static void *save_again(void *path)
+{
+    for (;;)
+        save_cache(path);
+    return NULL;
+}
+
+/* Again and again, in a thread that is still at it when main ends. Returns after the first time. */
+static void step_save_beside(char **arguments)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, save_again, arguments[0]))
+        die("no thread");
+    while (access(arguments[0], F_OK) != 0)
+        usleep(1000);
+}
+
 static char *file_at_exit, *file_in_destructor;
 
 static void save_at_exit(void)
 {
     step_save_cache(&file_at_exit);
+}
+
+static void step_save_at_quick_exit(char **arguments)
+{
+    file_at_exit = arguments[0];
+    at_quick_exit(save_at_exit);
+}
+
+static void save_in_thread_end(void *path)
+{
+    save_cache(path);
+}
+
+/* In the destructor of a value of this thread's. */
+static void step_save_at_thread_end(char **arguments)
+{
+    static pthread_key_t key;
+    if (pthread_key_create(&key, save_in_thread_end) || pthread_setspecific(key, arguments[0]))
+        die("no key");
 }
 
 static void step_save_at_exit(char **arguments)
@@ -114,5 +176,9 @@ const Step cache_steps[] = {
     {"save-in-destructor", 1, step_save_in_destructor},
     {"destroy-cache", 0, step_destroy_cache},
     {"caches", 3, step_caches},
+    {"merge-caches", 2, step_merge_caches},
+    {"save-beside", 1, step_save_beside},
+    {"save-at-quick-exit", 1, step_save_at_quick_exit},
+    {"save-at-thread-end", 1, step_save_at_thread_end},
     {0},
 };

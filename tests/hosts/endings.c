@@ -55,7 +55,40 @@ static void step_end(char **arguments)
         abort();
     if (strcmp(arguments[0], "kill") == 0)
         kill(getpid(), SIGKILL);
+    if (strcmp(arguments[0], "terminate") == 0)
+        kill(getpid(), SIGTERM);
     die("no ending '%s'", arguments[0]);
+}
+
+/* The rest of the steps, by the same program anew in the same process. */
+static void step_exec(char **unused)
+{
+    (void)unused;
+    char *words[64] = {"host"};
+    for (unsigned i = 0; rest_of_steps[i] && i + 2 < sizeof words / sizeof *words; i++)
+        words[i + 1] = rest_of_steps[i];
+    execv("/proc/self/exe", words);
+    die("nothing is executed");
+}
+
+static void *work_beside(void *unused)
+{
+    (void)unused;
+    run_steps(rest_of_steps, "join");
+    return NULL;
+}
+
+/* What stands before `join` is run by another thread, and main waits for its end. */
+static void step_thread(char **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work_beside, NULL) || pthread_join(thread, NULL))
+        die("no thread");
+    while (*rest_of_steps && strcmp(*rest_of_steps, "join") != 0)
+        rest_of_steps++;
+    if (*rest_of_steps)
+        rest_of_steps++;
 }
 
 static void *work_on(void *unused)
@@ -130,6 +163,8 @@ const Step ending_steps[] = {
     {"exit-in-thread", 1, step_exit_in_thread},
     {"exit-under-lock", 0, step_exit_under_lock},
     {"end", 1, step_end},
+    {"exec", 0, step_exec},
+    {"thread", 0, step_thread},
     {"main-thread-ends", 0, step_main_thread_ends},
     {"relay", 1, step_relay},
     {"use-at-exit", 0, step_use_at_exit},

@@ -50,17 +50,17 @@ def run(world: World, caches: Path, count: int, turns: int = 1, **environment: s
     return outcome(world.run(command(caches, count, turns), **environment).stdout)
 
 
-def run_at_once(world: World, caches: Path, count: int, turns: int = 1) -> int:
+def run_at_once(world: World, caches: Path, count: int, turns: int = 1, programs: tuple[Path, ...] = (HOST,)) -> int:
     """Runs eight processes with the same caches. Returns how many of the caches that they loaded were empty."""
     processes = [
         subprocess.Popen(
-            command(caches, count, turns),
+            command(caches, count, turns, programs[number % len(programs)]),
             env=world.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        for _ in range(PROCESSES)
+        for number in range(PROCESSES)
     ]
     output = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * PROCESSES
@@ -129,6 +129,30 @@ def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
     change_one_byte(caches)
     assert run(world, caches, 20) == (20, 20)
     assert refused(world) == {"altered": 20}
+
+
+def test_programs_that_share_their_caches(world: World, caches: Path) -> None:
+    """Two programs that load and save the same caches at once get all of them, also with application_caches: strict. A
+    changed byte is found in what either of them has saved, by the program that has read that cache before."""
+    programs = tuple(Path(shutil.copy(HOST, caches.parent / name)) for name in ("one", "other"))
+    for setting in ("attest", "strict"):
+        world.configure(application_caches=setting)
+        for _ in range(2):
+            assert run_at_once(world, caches, 20, 2, programs) == 0
+    assert refused(world) == {}
+    change_one_byte(caches)
+    assert outcome(world.run(command(caches, 20, 1, programs[1])).stdout) == (20, 20)
+
+
+def test_cache_made_of_many(world: World, caches: Path) -> None:
+    """A program that merges a thousand caches into one gets all that is in them, and saves and loads that one."""
+    run(world, caches, 1000)
+    merge = ["load-cache", str(caches / "whole"), "merge-caches", str(caches), "1000", "again", "1000"]
+    for _ in range(2):
+        done = world.run([str(HOST), "instance", "device", *merge, "save-cache", str(caches / "whole"), *END])
+        assert "merged 0, 0 empty" in done.stdout
+        assert (world.last()["application_hits"], world.last()["compiled"]) == (1000, 0)
+    assert world.outcomes() == {"attested": 1001} and refused(world) == {}
 
 
 def without_the_layer(world: World, caches: Path) -> None:

@@ -39,12 +39,24 @@ from pylayer.store.reader import Reader
 COUNT = 24
 
 
+#: On a busy machine policy is idle between two pipelines. It would then close the journal and join what is in it.
+NEVER_IDLE = """\
+from pylayer.inhost import host
+host.INTERVAL_NS = host.LAST_INTERVAL_NS = 1 << 60
+
+
+class Mine(Policy):
+    pass
+"""
+
+
 @functools.cache
 def warm_directory(driver: str) -> tempfile.TemporaryDirectory[str]:
-    """Returns a directory with a store that one run filled. It is deleted when the process ends."""
+    """Returns a directory with a store that one run filled, with one journal. It is deleted when the process ends."""
     directory = tempfile.TemporaryDirectory()
     world = World(Path(directory.name), driver)
-    assert world.demo("--count", COUNT, "--no-destroy")["created"] == COUNT and world.last()["compiled"] == COUNT
+    run = world.demo("--count", COUNT, "--no-destroy", **world.policy_class(NEVER_IDLE))
+    assert run["created"] == COUNT and world.last()["compiled"] == COUNT
     return directory
 
 

@@ -576,6 +576,35 @@ def test_representations(scripted: ScriptedDriver) -> None:
     assert (counters["hits"], counters["compiled"], counters["passed"]) == (1, 0, 1)
 
 
+NEW_DRIVER = "internal-cache=no;build=2;uuid=7e58"
+
+
+def test_recorded_until_the_layer_is_off(scripted: ScriptedDriver) -> None:
+    """Until a driver's useless caches switch the layer off for a program, its runs are recorded. These pipelines are
+    rebuilt for a better driver, and the others are recorded when the program creates them there."""
+    for count, mode_is_known in ((8, False), (16, False), (24, True)):
+        scripted.demo("--count", count, "--api", "1.3", script="get-data=header:count")
+        assert (scripted.world.last()["passed"] == count) is mode_is_known
+    for found in (16, 24):
+        scripted.world.pylayer("rebuild", **scripted.environment(NEW_DRIVER))
+        scripted.demo("--count", 24, "--api", "1.3", script=NEW_DRIVER)
+        assert (scripted.world.last()["hits"], scripted.world.last()["compiled"]) == (found, 24 - found)
+
+
+def test_one_fingerprint_over_a_warm_cache(scripted: ScriptedDriver) -> None:
+    """Flags are in no fingerprint. Of pipelines that share one, a run stores the first, and finds the others in the
+    driver's own cache. It records all. Once that cache is gone, the next run compiles and stores the others."""
+    recipe = (
+        "device control modules\none: compute - : P0 shader=comp0\nother: compute - : P1 shader=comp0 flags=noopt\n"
+    )
+    for script, compiles, stored in (("warm=yes", 0, 1), ("warm=yes", 0, 0), ("", 1, 1), ("", 0, 0)):
+        scripted.recipe(recipe, script=script or "internal-cache=no")
+        assert (scripted.take_counts()["compiles"], scripted.world.runs()[-1]["stored_records"]) == (compiles, stored)
+        if (script, stored) == ("warm=yes", 1):
+            done = scripted.world.pylayer("rebuild", **scripted.environment(NEW_DRIVER))
+            assert done.stdout.startswith("Rebuilt: 2 of 2 pipelines")
+
+
 #: Why a process finds nothing of what others stored: its keys are other ones, as ANV's of compute pipelines in one of
 #: some 250 processes, or it ignores the data that it is given.
 BAD_PROCESS = ["keys=process", "create-cache=ignore"]

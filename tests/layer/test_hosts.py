@@ -167,6 +167,25 @@ class Mine(Policy):
     assert stored(world) == [3]
 
 
+@pytest.mark.parametrize("before", [[], ["destroy-device"]], ids=["with a device", "without"])
+def test_exec(real: World, before: list[str]) -> None:
+    """A program that executes itself anew keeps its process number. Each of its images stores what it compiles, and
+    nothing is blocked."""
+    for count in (2, 4):
+        again = ["exec", "instance", "device", "pipelines", count + 1, *END]
+        process = run_host(real, "instance", "device", "pipelines", count, *before, *again)
+        assert lines(process) == []
+    hits_again(real, 5)
+
+
+def test_device_of_other_threads(real: World) -> None:
+    """Threads that have ended by then create the device and its pipelines, and destroy it."""
+    own = ["thread", "device", "join", "thread", "pipelines", "3", "join"]
+    for count in (3, 0):
+        run_host(real, "instance", *own, "thread", "destroy-device", "join", "destroy-instance")
+        assert stored(real)[-1] == count
+
+
 def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
@@ -286,12 +305,30 @@ def test_fork_between_instances(world: World, way: str) -> None:
     assert stored(world) == [2, 2]
 
 
+@pytest.mark.parametrize("way", ["fork", "raw-fork"])
+def test_fork_before_the_device(world: World, way: str) -> None:
+    """If the program forks between its instance and its device, both processes may create a device. The layer works in
+    the parent's."""
+    process = run_host(world, "instance", way, "device", "pipelines", 2, END[0], "join", "device", "pipelines", 3, *END)
+    assert lines(process) == []
+    assert stored(world) == [3]
+
+
 def test_fork_before_the_first_instance(world: World) -> None:
     """If the program forks before its first instance, the layer works in both processes."""
     once = ["instance", "device", "pipelines", 2, *END]
     process = run_host(world, "fork-exit", *once, "join", *once, PYLAYER_LOG="info")
     assert FORKED not in process.stderr
     assert [(run["counters"]["compiled"], run["counters"]["hits"]) for run in world.runs()] == [(2, 0), (0, 2)]
+
+
+@pytest.mark.parametrize("way", ["vfork", "spawn"])
+def test_other_programs_are_started(world: World, way: str) -> None:
+    """A child that executes a program finds what its parent has stored, while the parent's device exists."""
+    child = " ".join(["exec", str(HOST), "instance", "device", "pipelines", "3", *END])
+    run_host(world, *STORED, way, child, "pipelines", 2, *END)
+    assert sorted(run["counters"]["hits"] for run in world.runs()) == [0, 3]
+    hits_again(world, 5)
 
 
 @pytest.fixture

@@ -56,6 +56,18 @@ def test_first_program_of_a_user(world: World, system: Path) -> None:
     assert [run["stored_records"] for run in world.runs()] == [0, 0] and tree(system) == before
 
 
+def test_new_driver(scripted: ScriptedDriver) -> None:
+    """What a program found in the system's store is recorded, and rebuilt for another driver into the user's store."""
+    world = scripted.world
+    world.environment |= scripted.environment("build=1")
+    fill(world)
+    world.run([str(HOST), *STEPS])
+    new = scripted.environment("build=2;uuid=7e58")
+    assert world.pylayer("rebuild", **new).stdout.startswith(f"Rebuilt: {COUNT} of {COUNT} pipelines for host")
+    world.run([str(HOST), *STEPS], **new)
+    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
 @pytest.fixture
 def open_world() -> Iterator[World]:
     """A world where the loader finds the manifest whoever the user is, with the system's store filled."""
