@@ -90,7 +90,9 @@ def test_goes_on(world: World, steps: tuple[str | int, ...], says: str, times: i
 
 
 #: How a program can end. After pthread_exit in main, it ends with its last thread.
-ENDS: list[list[str | int]] = [[*STORED, "end", way] for way in ("exit", "_exit", "quick_exit", "abort", "kill")]
+ENDS: list[list[str | int]] = [
+    [*STORED, "end", way] for way in ("exit", "_exit", "quick_exit", "abort", "terminate", "kill")
+]
 ENDS += [[*THREE[:at], "main-thread-ends", *THREE[at:], *end] for at in range(3) for end in ((), END)]
 
 
