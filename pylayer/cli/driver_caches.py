@@ -60,15 +60,14 @@ def known(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def places(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yields where drivers may keep their caches with this environment. Not all of these are there."""
-    for name in ("MESA_SHADER_CACHE_DIR", "MESA_GLSL_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH"):
-        if environment.get(name):
-            yield environment[name]
+    """Yields where drivers may keep their caches with this environment: where it says, or by default. Not all of these
+    are there."""
     home = environment.get("HOME", "")
     cache = environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
-    yield from (os.path.join(cache, name) for name in names_in(cache) if name.startswith("mesa_shader_cache"))
-    yield os.path.join(cache, "nvidia", "GLCache")
-    yield os.path.join(home, ".nv", "GLCache")
+    mesa = [environment[name] for name in ("MESA_SHADER_CACHE_DIR", "MESA_GLSL_CACHE_DIR") if environment.get(name)]
+    yield from mesa or (os.path.join(cache, name) for name in names_in(cache) if name.startswith("mesa_shader_cache"))
+    nvidia = environment.get("__GL_SHADER_DISK_CACHE_PATH")
+    yield from [nvidia] if nvidia else (os.path.join(cache, "nvidia", "GLCache"), os.path.join(home, ".nv", "GLCache"))
 
 
 def of_process(pid: int) -> dict[str, str]:
@@ -149,7 +148,9 @@ def problem(environment: Mapping[str, str]) -> str:
 
 def most_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
     """Returns how much a driver's cache may have, or get, and what says so."""
-    free, place = min((_free_bytes(place), place) for place in places(environment))
+    named, found = set(environment.values()), list(places(environment))
+    used = [place for place in found if place in named or os.path.isdir(place)]
+    free, place = min((_free_bytes(place), place) for place in used or found)
     limits = [(max(free - SPARE_BYTES, 0), f"the disk of {place} has {human_bytes(free)} left")]
     for name in ("MESA_SHADER_CACHE_MAX_SIZE", "MESA_GLSL_CACHE_MAX_SIZE"):
         value = environment.get(name, "")

@@ -378,6 +378,20 @@ def test_room_that_comes_later(user: User, monkeypatch: pytest.MonkeyPatch) -> N
     assert 0 < given[0] < given[1]
 
 
+@pytest.mark.parametrize(
+    ("own_place", "has_nvidia", "fits"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_full_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_place: bool, has_nvidia: bool, fits: bool
+) -> None:
+    """A disk that is full takes nothing, if a driver's cache is there or would be made there."""
+    home = tmp_path / "home"
+    (home / ".nv" / "GLCache" if has_nvidia else home).mkdir(parents=True)
+    monkeypatch.setattr(driver_caches, "_free_bytes", lambda place: 0 if str(home) in place else 1 << 40)
+    environment = {"HOME": str(home)} | ({"MESA_SHADER_CACHE_DIR": "/elsewhere"} if own_place else {})
+    assert driver_caches.most_bytes(environment)[0] == (driver_caches.MESA_BYTES if fits else 0)
+
+
 def test_empty_store(user: User) -> None:
     """Where nothing is stored, nothing is made."""
     done = user.pylayer("warm")

@@ -109,7 +109,9 @@ def test_damaged_files_of_a_library(real: World, tmp_path: Path) -> None:
     for number in range(0, 300, 5):
         path = caches / f"{number}.cache"
         data = path.read_bytes()
-        path.write_bytes(DAMAGES[number % 3](data, 40 + 29 * number % (len(data) - 40)))
+        # A sketch knows a missing end from 1 KiB on. Mesa 26's caches are smaller.
+        damage = DAMAGES[number % 3 if len(data) > 1024 else 0]
+        path.write_bytes(damage(data, 40 + 29 * number % (len(data) - 40)))
     damaged = {path: path.read_bytes() for path in caches.iterdir()}
     for turn in (1, 2):
         for path, data in damaged.items():
