@@ -35,6 +35,7 @@ collect_ignore = [] if importlib.util.find_spec("playwright") else ["report/test
 
 #: Why a test may be skipped, all of it: what a machine, its drivers or its user lacks. Beginnings of reasons.
 SKIPS = (
+    "a sanitizer's runtime must be the first library",
     "got empty parameter set for (target)",  # no driver of Mesa but RADV and Lavapipe is here
     "no disk can be mounted here",
     "only root can run it",

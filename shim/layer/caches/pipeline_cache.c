@@ -22,7 +22,8 @@ static void app_cache_free(AppCache *cache)
 void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data,
                    uint64_t data_id)
 {
-    AppCache *cache = aligned_alloc(_Alignof(AppCache), sizeof *cache);
+    /* A driver that says VK_SUCCESS may still have created nothing. */
+    AppCache *cache = handle == VK_NULL_HANDLE ? NULL : aligned_alloc(_Alignof(AppCache), sizeof *cache);
     if (!cache)
         return;
     memset(cache, 0, sizeof *cache);
