@@ -59,14 +59,14 @@ class Removing:
     def _add(self, target: str, what: str, removal: Removal) -> None:
         self.parts += [(target, what, removal)] * bool(removal.paths or removal.in_use)
 
-    def add_pipelines(self, selection: Selection) -> None:
+    def add_pipelines(self, selection: Selection, with_blocks: bool) -> None:
         """Adds stored pipelines: of the selected program, or all under the selected identities."""
         for partition in selection.partitions(self.store, self.names):
             taken = self.names.named(partition.holdings, selection.app)
-            self._add_partition(partition, taken if selection.app else None)
+            self._add_partition(partition, taken if selection.app else None, with_blocks)
 
-    def _add_partition(self, partition: Partition, programs: dict[int, str] | None) -> None:
-        removal = FolderRemoval(folder_of(self.store.root, partition), programs)
+    def _add_partition(self, partition: Partition, programs: dict[int, str] | None, with_blocks: bool) -> None:
+        removal = FolderRemoval(folder_of(self.store.root, partition), programs, with_blocks)
         what = "the whole identity" if programs is None else ", ".join(programs.values())
         self._add(self.names.target(removal.folder.identity, partition.name), what, removal)
 
@@ -81,7 +81,7 @@ class Removing:
             if partition.identity is None:
                 self.kept.append(f"identity {partition.name}, because its identity file is missing or damaged")
             elif not any(is_of(partition.identity, facts) for facts in present):
-                self._add_partition(partition, None)
+                self._add_partition(partition, None, True)
 
     def add_leftovers(self) -> None:
         """Adds what is made again."""
@@ -147,7 +147,7 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     if stale:
         work.add_stale()
     elif "pipelines" in kinds:
-        work.add_pipelines(selection)
+        work.add_pipelines(selection, "blocks" in kinds)
     if stale or (everything and "pipelines" in kinds):
         work.add_leftovers()
     if stale:

@@ -38,21 +38,25 @@ class Removal:
 
 
 class FolderRemoval(Removal):
-    """What to remove of one folder: files of ``programs``, given by number with their names, or with None all of it."""
+    """What to remove of one folder: files of ``programs``, given by number with their names, or with None all of it,
+    but what is blocked only ``with_blocks``."""
 
-    def __init__(self, folder: Folder, programs: dict[int, str] | None) -> None:
+    def __init__(self, folder: Folder, programs: dict[int, str] | None, with_blocks: bool = True) -> None:
         super().__init__(())
         self.folder = folder
         self._programs = programs
+        self._with_blocks = with_blocks
         self._find()
 
     def _find(self) -> None:
         """Finds the files. The description stays as long as another file does."""
-        self.in_use = []
+        self.in_use, stays = [], False
         for entry, status in entries_in(self.folder.path):
-            if self._takes(entry.path) and not self._is_written(entry.path):
+            if not self._with_blocks and entry.path.endswith(file_kinds.VERDICT):
+                stays = True
+            elif self._takes(entry.path) and not self._is_written(entry.path):
                 self.paths[entry.path] = status.st_size
-        if self.in_use:
+        if self.in_use or stays:
             self.paths.pop(os.path.join(self.folder.path, "identity"), None)
 
     def _takes(self, path: str) -> bool:

@@ -107,6 +107,14 @@ def test_asks(user: User, store: Store) -> None:
     assert status == 0 and not store.path.exists()
 
 
+@pytest.mark.parametrize(("kinds", "stays"), [(("--pipelines",), True), ((), False)])
+def test_what_is_blocked_stays(user: User, store: Store, kinds: tuple[str, ...], stays: bool) -> None:
+    """If pipelines alone are removed, a driver that crashed is not called in that way again."""
+    store.file(".verdict", GAME, stores.verdict())
+    user.pylayer("rm", *kinds, "--all", "--yes")
+    assert bool(user.json("ls")["blocks"]) is stays and store.files("*.closed") == []
+
+
 def test_without_a_terminal(user: User, store: Store) -> None:
     """Without a terminal to ask on, nothing is removed without --yes."""
     before = store.sizes()
@@ -165,7 +173,7 @@ def test_journals_compacted_while_asking(user: User) -> None:
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     work = Removing(face.Store(str(user.store)), Names(str(user.store)))
-    work.add_pipelines(Selection("tool"))
+    work.add_pipelines(Selection("tool"), True)
     ((_, _, removal),) = work.parts
     store.pack()
     removal.remove()
