@@ -123,7 +123,7 @@ def files(folder: str) -> Iterator[str]:
 
 
 def header_template(identity: Identity, application: str, began_ns: int = 0) -> bytes:
-    """Returns the file header of a crash marker without what the layer fills in (shim/layer/crash/marker_file.c): the
+    """Returns the file header of a crash marker without what the layer fills in (shim/layer/crash/crash_marker.c): the
     process and its program's number, and where ``began_ns`` is 0, when the run began to read what is decided."""
     head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, 0, application, salt=0, created_ns=1))
     head[120:128] = began_ns.to_bytes(8, "little")

@@ -43,7 +43,7 @@ static bool writes_in_place(const char *directory)
 }
 
 /* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
- * process's file (marker_file.c). There a descriptor stays open, too, unless the program closes it. */
+ * process's file (live_file.c). There a descriptor stays open, too, unless the program closes it. */
 static void keep_open(Crash *crash, int fd)
 {
     struct stat found;

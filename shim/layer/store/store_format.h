@@ -70,7 +70,7 @@ void record_header_seal(RecordHeader *header, uint64_t salt);
 bool record_header_is_whole(const RecordHeader *header, uint64_t salt);
 /* Returns true if a record's data is what its header names. */
 bool record_data_is_whole(const RecordHeader *header, const uint8_t *data);
-/* Returns true if the record was used within the time in which uses are recorded once: recency.RECENT_SECONDS. */
+/* Returns true if the record was used within the time in which uses are recorded once: contents.RECENT_SECONDS. */
 bool record_is_recent(const RecordHeader *header);
 bool record_is(const RecordHeader *header, const char magic[4]);
 /* Returns the bytes from a record's beginning to the next one's. */
