@@ -270,6 +270,11 @@ def read_all(fd: int, limit: int) -> bytes:
         posix.close(fd)
 
 
+def _require_root() -> None:
+    if root_changed():
+        raise OSError("the program changed its root directory")
+
+
 def make_private(path: str) -> None:
     """Creates a directory that only its owner can use, or checks an existing one.
 
@@ -278,21 +283,33 @@ def make_private(path: str) -> None:
     """
     import os
 
-    if root_changed():
-        raise OSError("the program changed its root directory")
+    _require_root()
     try:
         require_own(path)
         return
     except FileNotFoundError:
         pass
-    above = os.path.dirname(path)
+    above, missing = path, []
     while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    owner = os.stat(above).st_uid
-    if owner not in (os.geteuid(), 0):
-        raise UntrustedDirectory(f"{above} belongs to user {owner}; {path} is not created in it")
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    os.chmod(path, 0o700)
+        above, name = os.path.split(above)
+        missing.append(name)
+    fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _require_root()  # later it may change: what is open is where it was
+        owner = os.fstat(fd).st_uid
+        if owner not in (os.geteuid(), 0):
+            raise UntrustedDirectory(f"{above} belongs to user {owner}; {path} is not created in it")
+        for name in reversed(missing):
+            try:
+                os.mkdir(name, 0o700, dir_fd=fd)
+            except FileExistsError:
+                pass
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        os.fchmod(fd, 0o700)
+    finally:
+        os.close(fd)
     require_own(path)
 
 
