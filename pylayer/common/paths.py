@@ -302,12 +302,12 @@ def make_private(path: str) -> None:
         for name in reversed(missing):
             try:
                 os.mkdir(name, 0o700, dir_fd=fd)
+                os.chmod(name, 0o700, dir_fd=fd)  # whatever the umask is
             except FileExistsError:
                 pass
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
             os.close(fd)
             fd = inner
-        os.fchmod(fd, 0o700)
     finally:
         os.close(fd)
     require_own(path)
