@@ -118,6 +118,22 @@ static void step_save_beside(char **arguments)
         usleep(1000);
 }
 
+static void *save_once(void *path)
+{
+    save_cache(path);
+    return NULL;
+}
+
+/* In two threads at once. */
+static void step_save_twice(char **arguments)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, save_once, arguments[0]))
+        die("no thread");
+    save_cache(arguments[1]);
+    pthread_join(thread, NULL);
+}
+
 static char *file_at_exit, *file_in_destructor;
 
 static void save_at_exit(void)
@@ -178,6 +194,7 @@ const Step cache_steps[] = {
     {"caches", 3, step_caches},
     {"merge-caches", 2, step_merge_caches},
     {"save-beside", 1, step_save_beside},
+    {"save-twice", 2, step_save_twice},
     {"save-at-quick-exit", 1, step_save_at_quick_exit},
     {"save-at-thread-end", 1, step_save_at_thread_end},
     {0},

@@ -339,6 +339,33 @@ def test_an_empty_cache_that_is_saved(real: World, file: Path, threads: int) -> 
     assert found["feedback"]["application_cache_hit"] == 25
 
 
+def test_two_threads_that_read_one_cache(scripted: ScriptedDriver, file: Path) -> None:
+    """Both find in it what the program created with it, also if the driver is slow to merge that."""
+    words = ["instance", "device", "load-cache", "/nowhere", "pipelines", COUNT]
+    files = [file.with_name("one"), file.with_name("two")]
+    for _ in range(2):
+        scripted.world.run(
+            [str(HOST), *map(str, [*words, "save-twice", *files, "destroy-cache", *END])],
+            **scripted.environment("merge=slow:200"),
+        )
+    assert scripted.world.last()["compiled"] == 0
+    scripted.world.run(
+        [str(HOST), *map(str, [*words, "save-cache", file, "destroy-cache", *END])],
+        **scripted.environment(""), VK_INSTANCE_LAYERS=None,
+    )
+    assert [one.stat().st_size for one in files] == 2 * [file.stat().st_size]
+
+
+def test_cells_of_threads_that_could_not_wait(scripted: ScriptedDriver, file: Path) -> None:
+    """While one merge takes seconds, other threads go on. What they compile is merged later, and saved."""
+    alone = file.with_name("alone")
+    words = ("--count", 8, "--threads", 4, "--cache", "object", "--cache-save")
+    scripted.demo(*words, alone, layered=False)
+    scripted.demo(*words, file, script="merge=slow:3000@1", log="warn")
+    assert "has been merging" in scripted.world.raw_stderr
+    assert file.stat().st_size == alone.stat().st_size
+
+
 #: RADV of Mesa 22.3.6.
 OLD_RADV = f"driver-id=3;driver-version={22 << 22 | 3 << 12 | 6};merge=move"
 

@@ -20,7 +20,8 @@ typedef struct AppCache {
      * cache of its own belongs into that cache. It is merged later, when somebody can look into the cache, and all at
      * once: most programs never look. */
     SharedMap contents;
-    atomic_bool owes_all; /* something is missing that has no fingerprint, or could not be merged: merge everything */
+    atomic_bool owes_all;  /* something is missing that has no fingerprint, or could not be merged: merge everything */
+    PatientMutex settling; /* held while what is missing is merged: whoever reads the cache waits for that */
 } AppCache;
 
 typedef struct Caches {
@@ -41,7 +42,9 @@ typedef struct Caches {
     atomic_int gives_back;      /* cells.c: whether the driver finds what it put into a cell */
     atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
-    pthread_mutex_t given_mutex;
+    pthread_mutex_t given_mutex; /* guards the next three */
+    VkPipelineCache *unmerged;   /* cells whose threads could not wait for another merge: the next one merges them */
+    size_t unmerged_count;
     NumberMap given;    /* by digest_id of what the driver got: a cell in how many chunks, or GIVEN_ALONE (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 

@@ -28,6 +28,9 @@ void cells_close(Caches *caches)
     if (caches->merged != VK_NULL_HANDLE)
         caches->driver->destroy_pipeline_cache(caches->driver->handle, caches->merged, NULL);
     caches->merged = VK_NULL_HANDLE;
+    for (size_t i = 0; i < caches->unmerged_count; i++)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, caches->unmerged[i], NULL);
+    free(caches->unmerged);
     free(caches->empty_data);
     caches->empty_data = NULL;
 }
@@ -77,18 +80,52 @@ static void source_end(Caches *caches, VkPipelineCache cache, VkPipelineCache so
         caches->driver->destroy_pipeline_cache(caches->driver->handle, source, NULL);
 }
 
+static void keep_unmerged(Caches *caches, VkPipelineCache cell)
+{
+    pthread_mutex_lock(&caches->given_mutex);
+    VkPipelineCache *cells = realloc(caches->unmerged, (caches->unmerged_count + 1) * sizeof *cells);
+    if (cells) {
+        cells[caches->unmerged_count++] = cell;
+        caches->unmerged = cells;
+    }
+    pthread_mutex_unlock(&caches->given_mutex);
+    if (!cells)
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
+}
+
+static void merge_unmerged_locked(Caches *caches)
+{
+    pthread_mutex_lock(&caches->given_mutex);
+    VkPipelineCache *cells = caches->unmerged;
+    size_t count = caches->unmerged_count;
+    caches->unmerged = NULL;
+    caches->unmerged_count = 0;
+    pthread_mutex_unlock(&caches->given_mutex);
+    for (size_t i = 0; i < count; i++) {
+        merge_locked(caches, NULL, cells[i]);
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cells[i], NULL);
+    }
+    free(cells);
+}
+
+/* Destroys the cell. */
 static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint64_t fingerprint)
 {
-    if (!patient_lock(&caches->merge_mutex))
-        return;
-    const VkPipelineCache source = app_cache ? source_of(caches, cell) : cell;
-    merge_locked(caches, NULL, source);
-    source_end(caches, cell, source);
-    if (app_cache && merge_locked(caches, app_cache, cell))
-        app_cache_holds(app_cache, fingerprint);
-    else if (app_cache)
+    bool owes = app_cache;
+    if (patient_lock(&caches->merge_mutex)) {
+        const VkPipelineCache source = app_cache ? source_of(caches, cell) : cell;
+        merge_locked(caches, NULL, source);
+        source_end(caches, cell, source);
+        owes = app_cache && !merge_locked(caches, app_cache, cell);
+        patient_unlock(&caches->merge_mutex);
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
+    } else {
+        keep_unmerged(caches, cell);
+    }
+    if (owes)
         atomic_store(&app_cache->owes_all, true);
-    patient_unlock(&caches->merge_mutex);
+    else if (app_cache)
+        app_cache_holds(app_cache, fingerprint);
 }
 
 bool cells_merge_all(Caches *caches, AppCache *app_cache)
@@ -96,6 +133,7 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
     if (call_is_off(&caches->crash->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&caches->merge_mutex))
         return false;
     Mark mark = mark_added(caches->crash, PYLAYER_MARK_COPY, 0, 0);
+    merge_unmerged_locked(caches);
     const VkPipelineCache source = source_of(caches, caches->merged);
     bool merged = merge_locked(caches, app_cache, source);
     source_end(caches, caches->merged, source);
@@ -210,8 +248,9 @@ bool cell_finish(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint
         mark = mark_added(caches->crash, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
         merge_cell(caches, cell, app_cache, about->fingerprint);
         mark_end(mark);
+    } else {
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
     }
-    caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
     if (!data) {
         tell_unreadable(caches, about);
     } else if (!full) {

@@ -15,6 +15,7 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
 static void app_cache_free(AppCache *cache)
 {
     spread_lock_destroy(&cache->lock);
+    patient_destroy(&cache->settling);
     shared_map_close(&cache->contents);
     free(cache);
 }
@@ -32,6 +33,7 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreate
     cache->data_id = data_id;
     atomic_store(&cache->holds_unknown, from_data);
     spread_lock_init(&cache->lock);
+    patient_init(&cache->settling);
     shared_map_open(&cache->contents);
     bool changes = shared_map_change(&caches->apps);
     bool added = changes && !atomic_load(&caches->apps.lost) &&

@@ -143,7 +143,6 @@ static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerp
     Stored *stored = &caches->store->stored;
     if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
         return false;
-    int cancellation = cancellation_off();
     NumberMap given = {0};
     bool all = true;
     for (size_t i = 0; i < count; i++) {
@@ -156,17 +155,21 @@ static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerp
             }
     }
     number_map_free(&given);
-    cancellation_restore(cancellation);
     return all;
 }
 
 void stored_settle(Caches *caches, AppCache *app_cache)
 {
     size_t count;
-    uint64_t *owed = app_cache_take_owed(app_cache, &count);
-    if (count > 0 && !give_to(caches, app_cache, owed, count))
-        atomic_store(&app_cache->owes_all, true);
-    free(owed);
-    if (atomic_exchange(&app_cache->owes_all, false) && !cells_merge_all(caches, app_cache))
-        atomic_store(&app_cache->owes_all, true);
+    int cancellation = cancellation_off();
+    if (patient_lock(&app_cache->settling)) {
+        uint64_t *owed = app_cache_take_owed(app_cache, &count);
+        if (count > 0 && !give_to(caches, app_cache, owed, count))
+            atomic_store(&app_cache->owes_all, true);
+        free(owed);
+        if (atomic_exchange(&app_cache->owes_all, false) && !cells_merge_all(caches, app_cache))
+            atomic_store(&app_cache->owes_all, true);
+        patient_unlock(&app_cache->settling);
+    }
+    cancellation_restore(cancellation);
 }
