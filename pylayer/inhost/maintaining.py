@@ -64,9 +64,6 @@ class Maintaining:
             next(self._work)
         except StopIteration:
             self._work = None
-        except OSError as error:
-            self._work = None
-            self._log(LOG_INFO, f"maintenance of the store failed: {error}")
 
     def _interrupt(self) -> None:
         """Stops the work in progress, which begins anew when its turn comes."""
@@ -106,6 +103,12 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
+        try:
+            yield from self._steps(session, at_exit)
+        except OSError as error:
+            self._log(LOG_INFO, f"maintenance of the store failed: {error}")
+
+    def _steps(self, session: DeviceSession, at_exit: bool) -> Generator[None, None, None]:
         from ..store import compaction, maintenance, runs
 
         folder = session.folder

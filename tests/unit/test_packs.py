@@ -9,6 +9,8 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
@@ -18,16 +20,19 @@ from unit.things import (
     run_python,
 )
 
-from pylayer.common import flat, owner
+from pylayer.common import file_kinds, flat, owner
 from pylayer.common.files import read_small
 from pylayer.common.identity import Identity
-from pylayer.store import bounds, compaction, contents, format, journal, reader
+from pylayer.common.settings import Limits
+from pylayer.inhost.maintaining import Maintaining
+from pylayer.store import bounds, compaction, contents, format, journal, maintenance, reader
 from pylayer.store.compaction import Claim
 from pylayer.store.contents import binaries_problem as problem
 from pylayer.store.contents import used_parts
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record
+from pylayer.values import MODE_CELLS
 
 # ---- compacting -----------------------------------------------------------------------------------------
 
@@ -395,3 +400,23 @@ def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> byte
 def test_impossible_structure(data: bytes, what: str) -> None:
     """An impossible structure is recognised and named, whatever its fields claim."""
     assert what in problem(data)
+
+
+def test_one_folder_that_fails_at_exit(tmp_path: Path) -> None:
+    """If the folder of one driver cannot be maintained, that of another one is, and one line says which failed."""
+    folders = [Folder(str(tmp_path), Identity.of(facts(device_id=number))) for number in (1, 2)]
+    for folder in folders:
+        for number in range(maintenance.EXIT_JOURNALS):
+            put(folder, 7, [number])
+    os.chmod(folders[0].path, 0o777)
+    sessions: Any = [
+        SimpleNamespace(
+            folder=folder, identity=folder.identity, plan=SimpleNamespace(mode=MODE_CELLS), read_only=False,
+            joins=False, found=SimpleNamespace(damage=[]), pipelines=SimpleNamespace(stored_bytes=0),
+        )
+        for folder in folders
+    ]  # fmt: skip
+    said: list[str] = []
+    Maintaining(Limits(1 << 30, 1 << 30), lambda level, text: said.append(text)).at_exit(sessions)
+    assert [len(folder.files(7, (file_kinds.CLOSED,))) for folder in folders] == [maintenance.EXIT_JOURNALS, 0]
+    assert len(said) == 1 and folders[0].identity.name in said[0]
