@@ -165,8 +165,10 @@ static void make_dynamic(VkDynamicState first, VkDynamicState last)
 
 int main(void)
 {
-    run_open(&device.run, 1);
-    shaders_open(&device.shaders, &device.driver, &device.run, &device.crash);
+    atomic_store(&device.run.counters, device.run.own_counters);
+    device.shaders.driver = &device.driver;
+    device.shaders.run = &device.run;
+    device.shaders.crash = &device.crash;
     for (uint64_t module = 1; module <= 3; module++)
         shared_map_put(&device.shaders.modules, module, 100 + module, SIZE_MAX);
     bool good = hash(false) != 0 && hash(true) != 0 && change_each("plain");

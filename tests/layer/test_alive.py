@@ -87,49 +87,6 @@ def test_container_beside(world: World) -> None:
         assert world.last()["fetched"] == COUNT and world.live_files() == []
 
 
-@pytest.fixture
-def overlay(world: World) -> Iterator[None]:
-    """The store is on overlayfs, as in a container without a volume."""
-    (world.directory / "below").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(world.directory / "below")], check=True)
-    places = {name: world.directory / "below" / name for name in ("lower", "upper", "work")}
-    for place in (*places.values(), world.store):
-        place.mkdir(mode=0o700)
-    options = "lowerdir={lower},upperdir={upper},workdir={work}".format(**places)
-    subprocess.run(["mount", "-t", "overlay", "-o", options, "none", str(world.store)], check=True)
-    yield
-    for place in (world.store, world.directory / "below"):
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@pytest.mark.root
-@pytest.mark.usefixtures("overlay")
-@pytest.mark.parametrize("state", ["quiet", "in the driver"])
-def test_other_process_numbers_on_an_overlay(world: World, state: str) -> None:
-    """In a container without a volume, a program that has process numbers of its own, as in bubblewrap, keeps its
-    crash marker beside another program, and what it is doing is no death."""
-    for _ in range(2):
-        world.demo("--count", COUNT)
-    with running(world, *container()):
-        (path,) = world.live_files()
-        if state == "in the driver":
-            mark = crash_marker.MARK.pack(crash_marker.PROBE, 1, 1, 0, 7, *[0] * 13)
-            with path.open("r+b") as file:
-                file.seek(crash_marker.OFFSET)
-                file.write(mark)
-        for _ in range(2):
-            world.demo("--count", COUNT)
-            assert path.exists() and world.last()["hits"] == COUNT
-        assert not list(world.store.glob("store/*/*.verdict"))
-
-
-@pytest.mark.root
-@pytest.mark.usefixtures("overlay")
-def test_container_that_is_started_again(world: World) -> None:
-    """A crash in a container without a volume is found when the container is started again."""
-    crash_is_found(world, container(), container())
-
-
 def test_program_without_its_main_thread(world: World) -> None:
     """The crash marker of a program whose main thread has ended stays: the program lives."""
     world.demo("--count", COUNT)

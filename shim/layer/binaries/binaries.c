@@ -5,14 +5,6 @@
 
 #include "crash/crash.h"
 
-void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash)
-{
-    binaries->driver = driver;
-    binaries->run = run;
-    binaries->crash = crash;
-    pthread_mutex_init(&binaries->mutex, NULL);
-}
-
 uint64_t binaries_global_key(Binaries *binaries)
 {
     uint64_t known = atomic_load(&binaries->global_key);
@@ -41,11 +33,6 @@ void binaries_destroy(Binaries *binaries)
             binary_entry_free(binaries->driver, entry);
         }
     number_map_free(&binaries->index);
-}
-
-void binaries_close(Binaries *binaries)
-{
-    pthread_mutex_destroy(&binaries->mutex);
 }
 
 /* The map has no key 0. */

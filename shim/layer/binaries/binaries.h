@@ -59,15 +59,12 @@ typedef struct Binaries {
     NumberMap index;
 } Binaries;
 
-void binaries_open(Binaries *binaries, const Driver *driver, Run *run, Crash *crash);
 /* Returns the XXH3-64 of the driver's global key, and 0 if the driver does not give it. Binaries are of use only under
  * an equal one: it changes with anything that makes them useless (Vulkan, vkGetPipelineKeyKHR). The driver is asked by
  * the first call, so that a program which only enables the extension needs no key. */
 uint64_t binaries_global_key(Binaries *binaries);
 /* Destroys the driver's objects. */
 void binaries_destroy(Binaries *binaries);
-/* Call it after that. */
-void binaries_close(Binaries *binaries);
 /* Returns the newest that this run captured or read under the key; NULL if there is nothing. */
 BinaryEntry *binaries_find(Binaries *binaries, const VkPipelineBinaryKeyKHR *key);
 /* Takes over an entry, whose data has this size. Returns false if one with this key was there already. */

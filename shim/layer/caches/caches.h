@@ -54,12 +54,9 @@ typedef struct Caches {
     atomic_bool policy_answers; /* it gave at least one */
 } Caches;
 
-/* Without the layer's own cache: cells_open creates that. */
-void caches_open(Caches *caches, const Driver *driver, Run *run, Store *store, Crash *crash);
-void caches_close(Caches *caches);
-
 /* ---- pipeline_cache.c: the application's own VkPipelineCache objects ------------------------------------- */
 
+void caches_close(Caches *caches);
 /* Returns AppCache::data_id for the crash marker; 0 without a cache. */
 static inline uint64_t app_cache_data_id(const AppCache *app_cache)
 {
@@ -72,7 +69,6 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreate
                    uint64_t data_id);
 /* The application destroys the cache. */
 void app_cache_forget(Caches *caches, AppCache *app_cache);
-void app_caches_free(Caches *caches);
 
 /* Notes that a pipeline which another cache had belongs into this one. Returns true if that was known already. */
 bool app_cache_owes(AppCache *app_cache, uint64_t fingerprint);

@@ -14,9 +14,7 @@ AppCache *app_cache_find(Caches *caches, VkPipelineCache handle)
 
 static void app_cache_free(AppCache *cache)
 {
-    spread_lock_destroy(&cache->lock);
-    patient_destroy(&cache->settling);
-    shared_map_close(&cache->contents);
+    number_map_free(&cache->contents.numbers);
     free(cache);
 }
 
@@ -32,9 +30,6 @@ void app_cache_add(Caches *caches, VkPipelineCache handle, VkPipelineCacheCreate
     cache->synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
     cache->data_id = data_id;
     atomic_store(&cache->holds_unknown, from_data);
-    spread_lock_init(&cache->lock);
-    patient_init(&cache->settling);
-    shared_map_open(&cache->contents);
     bool changes = shared_map_change(&caches->apps);
     bool added = changes && !atomic_load(&caches->apps.lost) &&
                  number_map_put(&caches->apps.numbers, (uint64_t)handle, (uintptr_t)cache);
@@ -53,12 +48,14 @@ void app_cache_forget(Caches *caches, AppCache *app_cache)
     app_cache_free(app_cache);
 }
 
-void app_caches_free(Caches *caches)
+void caches_close(Caches *caches)
 {
-    const NumberMap *apps = &caches->apps.numbers;
+    NumberMap *apps = &caches->apps.numbers;
     for (size_t i = 0; i < apps->capacity; i++)
         if (apps->slots[i].key)
             app_cache_free((AppCache *)(uintptr_t)apps->slots[i].value);
+    number_map_free(apps);
+    number_map_free(&caches->given);
 }
 
 /* ---- what belongs into them --------------------------------------------------------------------- */

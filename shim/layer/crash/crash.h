@@ -31,8 +31,6 @@ typedef struct Crash {
     AddedCalls added_calls;                    /* which of them are switched off */
     _Atomic(LiveFile *) live;                  /* the crash marker; NULL if there is none */
     char *marker_path;                         /* the crash marker's file, if the layer made it */
-    int marker_fd;                             /* open on overlayfs alone; 0: none */
-    ino_t marker_inode;                        /* of that file */
     atomic_bool holds_stored;                  /* stored data was given to the driver */
     _Atomic(const PylayerDecision *) blocking; /* the decision that is obeyed; NULL if it blocks nothing */
     bool lost;                                 /* the last run may have ended before what it compiled was stored */

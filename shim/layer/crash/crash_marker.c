@@ -28,39 +28,15 @@ _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's str
 
 /* ---- the file ----------------------------------------------------------------------------------- */
 
-/* Descriptors of programs have lower numbers. */
-#define FIRST_DESCRIPTOR 512
-
 /* Returns false if this file system does not write a file's blocks in place. If each write takes a new block
  * (btrfs, f2fs, ZFS) or goes over a network, storing into a mapped page raises SIGBUS in the program when the disk
- * is full. */
+ * is full. Nor is overlayfs one: a mapping there keeps open the file below the overlay, so the kernel would grant others
+ * a lease on a living process's file (live_file.c). */
 static bool writes_in_place(const char *directory)
 {
     struct statfs found;
     unsigned long type = statfs(directory, &found) == 0 ? (unsigned long)found.f_type : 0;
-    return type == EXT4_SUPER_MAGIC /* ext2 and ext3 too */ || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC ||
-           type == OVERLAYFS_SUPER_MAGIC;
-}
-
-/* A mapping on overlayfs keeps open the file below the overlay, so the kernel would grant others a lease on a living
- * process's file (live_file.c). There a descriptor stays open, too, unless the program closes it. */
-static void keep_open(Crash *crash, int fd)
-{
-    struct stat found;
-    if (fstat(fd, &found) != 0)
-        return;
-    crash->marker_fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-    crash->marker_inode = found.st_ino;
-}
-
-/* The program may have closed it and have a file of its own under the number. */
-static void close_kept(Crash *crash)
-{
-    struct stat found;
-    int fd = crash->marker_fd;
-    if (fd >= FIRST_DESCRIPTOR && fstat(fd, &found) == 0 && found.st_ino == crash->marker_inode)
-        close(fd);
-    crash->marker_fd = 0;
+    return type == EXT4_SUPER_MAGIC /* ext2 and ext3 too */ || type == XFS_SUPER_MAGIC || type == TMPFS_MAGIC;
 }
 
 bool marker_map(Crash *crash, int fd)
@@ -73,9 +49,6 @@ bool marker_map(Crash *crash, int fd)
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= LOCKABLE_BYTES)
         mlock(live, sizeof *live);
-    struct statfs found;
-    if (fstatfs(fd, &found) == 0 && (unsigned long)found.f_type == OVERLAYFS_SUPER_MAGIC)
-        keep_open(crash, fd);
     atomic_store(&crash->live, live);
     return true;
 }
@@ -85,7 +58,6 @@ void marker_close(Crash *crash)
     LiveFile *live = atomic_exchange(&crash->live, NULL);
     if (live)
         munmap(live, sizeof *live);
-    close_kept(crash);
 }
 
 static bool begins_with(const char *variable, const char *const *beginnings, size_t count)

@@ -1,84 +1,52 @@
 /*
  * dispatch.c - maps a dispatch key to its Instance or Device, and is read without a lock on every intercepted call.
  *
- * The table is fixed and uses open addressing. A removed slot remains as a tombstone, so that a probe sequence that
- * passed it still finds the entries after it. Keys are pointers that the loader reuses after destruction, so entries
- * must be removed explicitly.
+ * A program has few of them, so they are searched one after the other. Keys are pointers that the loader reuses after
+ * destruction, so entries must be removed explicitly. Another thread may take the free slot at once.
  */
 #include "driver/dispatch.h"
-#include "process/process.h"
 
 DispatchTable instance_table, device_table;
 
-static pthread_mutex_t write_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-/* In the child of a fork, a thread that does not exist there may hold the mutex. The child has one thread and needs
- * no lock. */
-static void lock(void)
-{
-    if (!process_is_forked_child())
-        pthread_mutex_lock(&write_mutex);
-}
-
-static void unlock(void)
-{
-    if (!process_is_forked_child())
-        pthread_mutex_unlock(&write_mutex);
-}
-
-static char tombstone;
-
-static unsigned slot_of(void *key)
-{
-    uint64_t mixed = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15ull;
-    return (unsigned)(mixed >> 48) % MAX_DISPATCH_OBJECTS;
-}
+static char taken; /* the key of a slot that is being filled */
 
 bool dispatch_insert(DispatchTable *table, void *key, void *object)
 {
-    bool inserted = false;
-    lock();
-    unsigned slot = slot_of(key);
-    for (unsigned i = 0; i < MAX_DISPATCH_OBJECTS && !inserted; i++, slot = (slot + 1) % MAX_DISPATCH_OBJECTS) {
-        void *found = atomic_load_explicit(&table->slots[slot].key, memory_order_relaxed);
-        if (found == NULL || found == &tombstone) {
-            atomic_store_explicit(&table->slots[slot].object, object, memory_order_relaxed);
-            atomic_store_explicit(&table->slots[slot].key, key, memory_order_release);
-            inserted = true;
-        }
+    for (unsigned slot = 0; slot < MAX_DISPATCH_OBJECTS; slot++) {
+        void *none = NULL;
+        if (!atomic_compare_exchange_strong(&table->slots[slot].key, &none, &taken))
+            continue;
+        unsigned used = atomic_load(&table->used);
+        while (used <= slot && !atomic_compare_exchange_weak(&table->used, &used, slot + 1))
+            ;
+        atomic_store_explicit(&table->slots[slot].object, object, memory_order_relaxed);
+        atomic_store_explicit(&table->slots[slot].key, key, memory_order_release);
+        return true;
     }
-    unlock();
-    return inserted;
+    return false;
 }
 
-static int find_slot(DispatchTable *table, void *key)
+/* Returns MAX_DISPATCH_OBJECTS if the key is not there. */
+static unsigned find_slot(DispatchTable *table, const void *key)
 {
-    unsigned slot = slot_of(key);
-    for (unsigned i = 0; i < MAX_DISPATCH_OBJECTS; i++, slot = (slot + 1) % MAX_DISPATCH_OBJECTS) {
-        void *found = atomic_load_explicit(&table->slots[slot].key, memory_order_acquire);
-        if (found == key)
-            return (int)slot;
-        if (found == NULL)
-            return -1;
-    }
-    return -1;
+    unsigned used = atomic_load_explicit(&table->used, memory_order_relaxed);
+    for (unsigned slot = 0; slot < used; slot++)
+        if (atomic_load_explicit(&table->slots[slot].key, memory_order_acquire) == key)
+            return slot;
+    return MAX_DISPATCH_OBJECTS;
 }
 
-void *dispatch_find(DispatchTable *table, void *key)
+void *dispatch_find(DispatchTable *table, const void *key)
 {
-    int slot = find_slot(table, key);
-    return slot < 0 ? NULL : atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
+    unsigned slot = find_slot(table, key);
+    return slot == MAX_DISPATCH_OBJECTS ? NULL
+                                        : atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
 }
 
-void *dispatch_remove(DispatchTable *table, void *key)
+void *dispatch_remove(DispatchTable *table, const void *key)
 {
-    lock();
-    int slot = find_slot(table, key);
-    void *object = NULL;
-    if (slot >= 0) {
-        object = atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
-        atomic_store_explicit(&table->slots[slot].key, &tombstone, memory_order_release);
-    }
-    unlock();
+    void *object = dispatch_find(table, key);
+    if (object)
+        atomic_store_explicit(&table->slots[find_slot(table, key)].key, NULL, memory_order_release);
     return object;
 }

@@ -15,6 +15,7 @@ static inline void *dispatch_key(const void *handle)
 }
 
 typedef struct DispatchTable {
+    atomic_uint used; /* no slot from here on was ever used */
     struct {
         _Atomic(void *) key;
         _Atomic(void *) object;
@@ -24,7 +25,7 @@ typedef struct DispatchTable {
 extern DispatchTable instance_table, device_table;
 
 bool dispatch_insert(DispatchTable *table, void *key, void *object);
-void *dispatch_remove(DispatchTable *table, void *key);
-void *dispatch_find(DispatchTable *table, void *key);
+void *dispatch_remove(DispatchTable *table, const void *key);
+void *dispatch_find(DispatchTable *table, const void *key);
 
 #endif

@@ -28,7 +28,6 @@ static Frames *unused_frames(void)
     if (found || !(found = aligned_alloc(_Alignof(Frames), sizeof *found)))
         return found;
     memset(found, 0, sizeof *found);
-    pthread_mutex_init(&found->mutex, NULL);
     found->next = atomic_load(&every_device);
     atomic_store(&every_device, found);
     return found;

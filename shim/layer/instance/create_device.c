@@ -169,14 +169,12 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
 static void device_free(Device *device)
 {
     caches_close(&device->caches);
-    store_close(&device->store);
+    stored_close(&device->store.stored);
     shaders_close(&device->shaders);
     state_close(&device->state);
-    binaries_close(&device->binaries);
     marker_close(&device->crash);
     frames_free(&device->run);
-    run_close(&device->run);
-    pthread_mutex_destroy(&device->command_mutex);
+    fingerprints_close(&device->run.seen);
     free(device);
 }
 
@@ -189,13 +187,15 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     memset(device, 0, sizeof *device);
     device->instance = instance;
     device->physical = physical;
-    run_open(&device->run, atomic_fetch_add(&next_serial, 1));
-    store_open(&device->store, &device->driver, &device->run);
-    shaders_open(&device->shaders, &device->driver, &device->run, &device->crash);
-    state_open(&device->state, &device->run, &device->shaders);
-    caches_open(&device->caches, &device->driver, &device->run, &device->store, &device->crash);
-    binaries_open(&device->binaries, &device->driver, &device->run, &device->crash);
-    pthread_mutex_init(&device->command_mutex, NULL);
+    device->run.serial = atomic_fetch_add(&next_serial, 1);
+    atomic_store(&device->run.counters, device->run.own_counters);
+    const Driver *driver = &device->driver;
+    Run *run = &device->run;
+    device->store.driver = device->shaders.driver = device->caches.driver = device->binaries.driver = driver;
+    device->store.run = device->shaders.run = device->state.run = device->caches.run = device->binaries.run = run;
+    device->shaders.crash = device->caches.crash = device->binaries.crash = &device->crash;
+    device->state.shaders = &device->shaders;
+    device->caches.store = &device->store;
     return device;
 }
 
@@ -352,7 +352,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     }
     cells_close(&device->caches);
     binaries_destroy(&device->binaries);
-    app_caches_free(&device->caches);
     dispatch_remove(&device_table, dispatch_key(handle));
     device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);
     device_end(device);

@@ -38,8 +38,6 @@ typedef struct SharedMap {
     atomic_bool lost; /* a change was not made: the map may be out of date, so nothing is found any more */
 } SharedMap;
 
-void shared_map_open(SharedMap *map);
-void shared_map_close(SharedMap *map);
 /* Returns 0 if the key is not there. */
 uint64_t shared_map_find(SharedMap *map, uint64_t key);
 /* Adds or replaces a value. Does nothing if the map would hold more than `most` keys, or memory is short. */

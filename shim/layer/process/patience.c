@@ -28,18 +28,6 @@ bool mutex_lock_within(pthread_mutex_t *mutex, uint64_t duration_ns)
 #endif
 }
 
-void patient_init(PatientMutex *patient)
-{
-    pthread_mutex_init(&patient->mutex, NULL);
-    atomic_init(&patient->hangs, false);
-    atomic_init(&patient->turns, 0);
-}
-
-void patient_destroy(PatientMutex *patient)
-{
-    pthread_mutex_destroy(&patient->mutex);
-}
-
 /* Returns false if nobody unlocked the mutex for so long. Many threads that take turns wait longer: a thread may be the
  * last of thousands. While somebody stops the process, only one of the waits ends. */
 static bool lock_in_time(PatientMutex *patient)

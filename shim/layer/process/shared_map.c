@@ -1,17 +1,6 @@
 /* shared_map.c - see number_map.h */
 #include "process/number_map.h"
 
-void shared_map_open(SharedMap *map)
-{
-    spread_lock_init(&map->lock);
-}
-
-void shared_map_close(SharedMap *map)
-{
-    spread_lock_destroy(&map->lock);
-    number_map_free(&map->numbers);
-}
-
 uint64_t shared_map_find(SharedMap *map, uint64_t key)
 {
     if (atomic_load_explicit(&map->lost, memory_order_relaxed) || !spread_lock_read(&map->lock, false))

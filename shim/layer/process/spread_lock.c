@@ -30,16 +30,6 @@ unsigned thread_slot(void)
     return thread_number() % THREAD_SLOTS;
 }
 
-void spread_lock_init(SpreadLock *lock)
-{
-    patient_init(&lock->writer);
-}
-
-void spread_lock_destroy(SpreadLock *lock)
-{
-    patient_destroy(&lock->writer);
-}
-
 bool spread_lock_read(SpreadLock *lock, bool for_long)
 {
     atomic_uint *readers = &lock->slots[thread_slot()].readers;

@@ -12,15 +12,14 @@
 /* Locks a mutex. Returns false if that takes longer than this. */
 bool mutex_lock_within(pthread_mutex_t *mutex, uint64_t duration_ns);
 
-/* The holder is in the driver with stored data and may never return. */
+/* The holder is in the driver with stored data and may never return. All zeros are an unlocked one: mutexes are not
+ * initialized, because in glibc and musl PTHREAD_MUTEX_INITIALIZER is all zeros, and nothing has to be destroyed. */
 typedef struct PatientMutex {
     pthread_mutex_t mutex;
     atomic_bool hangs;   /* a wait timed out; nobody waits again until the mutex was free */
     atomic_ullong turns; /* how often it was unlocked */
 } PatientMutex;
 
-void patient_init(PatientMutex *patient);
-void patient_destroy(PatientMutex *patient);
 /* Returns false if the mutex was not locked because one holder has been in the driver for 2 s. The caller must do
  * without. */
 bool patient_lock(PatientMutex *patient);
@@ -46,8 +45,6 @@ typedef struct SpreadLock {
     PatientMutex writer; /* held by the writer */
 } SpreadLock;
 
-void spread_lock_init(SpreadLock *lock);
-void spread_lock_destroy(SpreadLock *lock);
 /* for_long: the caller holds the lock for more than microseconds; pass the same value to unlock. Not recursive: a
  * waiting writer takes precedence. Returns false, without the lock, if a writer has been writing for seconds. */
 bool spread_lock_read(SpreadLock *lock, bool for_long);

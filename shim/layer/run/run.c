@@ -6,18 +6,6 @@
 
 #include "mailbox/mailbox.h"
 
-void run_open(Run *run, uint64_t serial)
-{
-    run->serial = serial;
-    atomic_store(&run->counters, run->own_counters);
-    fingerprints_open(&run->seen);
-}
-
-void run_close(Run *run)
-{
-    fingerprints_close(&run->seen);
-}
-
 /* Takes the data. Returns false if policy does not get the message. */
 static bool send_cell(const Run *run, const PylayerCell *about, enum PylayerOutcome outcome, void *data, uint64_t size,
                       int64_t wait_ns)

@@ -36,7 +36,6 @@ enum Seen {
     SEEN_HARMLESS_TWICE = 64,
 };
 
-void fingerprints_open(SeenFingerprints *seen);
 void fingerprints_close(SeenFingerprints *seen);
 /* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns all that is known; 0 if it could not be
  * noted. */
@@ -78,9 +77,6 @@ typedef struct Run {
     _Atomic(Counters *) counters;      /* THREAD_SLOTS of them: these, or those in the crash marker's file */
     Counters own_counters[THREAD_SLOTS];
 } Run;
-
-void run_open(Run *run, uint64_t serial);
-void run_close(Run *run);
 
 /* Returns false if the mode keeps no pipelines and uses no stored ones, so that the layer must add nothing to
  * the device and hold nothing for it. */

@@ -2,18 +2,10 @@
  * use, and of those that the layer's cache holds. */
 #include "run/run.h"
 
-void fingerprints_open(SeenFingerprints *seen)
-{
-    for (unsigned i = 0; i < SEEN_SHARDS; i++)
-        pthread_mutex_init(&seen->shards[i].mutex, NULL);
-}
-
 void fingerprints_close(SeenFingerprints *seen)
 {
-    for (unsigned i = 0; i < SEEN_SHARDS; i++) {
+    for (unsigned i = 0; i < SEEN_SHARDS; i++)
         number_map_free(&seen->shards[i].fingerprints);
-        pthread_mutex_destroy(&seen->shards[i].mutex);
-    }
 }
 
 unsigned fingerprints_note(SeenFingerprints *seen, uint64_t fingerprint, unsigned what)

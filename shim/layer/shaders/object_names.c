@@ -22,7 +22,6 @@ void object_names_free(ObjectNames *names)
             free((char *)(uintptr_t)modules->slots[i].value);
     number_map_free(modules);
     number_map_free(&names->pipelines);
-    pthread_mutex_destroy(&names->mutex);
 }
 
 /* Without the extension the member is NULL. */

@@ -25,7 +25,6 @@ typedef struct Shaders {
     ObjectNames names;
 } Shaders;
 
-void shaders_open(Shaders *shaders, const Driver *driver, Run *run, Crash *crash);
 void shaders_close(Shaders *shaders);
 
 /* ---- shaders by their code, or by their VK_EXT_shader_module_identifier --------------------------- */

@@ -300,18 +300,10 @@ static void send_roots(State *state)
     state->instance.data = state->device.data = NULL;
 }
 
-void state_open(State *state, Run *run, Shaders *shaders)
-{
-    state->run = run;
-    state->shaders = shaders;
-    shared_map_open(&state->made);
-    shared_map_open(&state->sent);
-}
-
 void state_close(State *state)
 {
-    shared_map_close(&state->made);
-    shared_map_close(&state->sent);
+    number_map_free(&state->made.numbers);
+    number_map_free(&state->sent.numbers);
     free(state->instance.data);
     free(state->device.data);
 }

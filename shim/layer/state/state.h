@@ -35,7 +35,6 @@ typedef struct State {
     SharedMap sent; /* digests of objects that policy has got */
 } State;
 
-void state_open(State *state, Run *run, Shaders *shaders);
 void state_close(State *state);
 /* Makes the object of an instance. No data: there is none. */
 StateObject state_of_instance(const VkInstanceCreateInfo *info);

@@ -100,9 +100,6 @@ typedef struct Store {
     Stored stored;
 } Store;
 
-void store_open(Store *store, const Driver *driver, Run *run);
-void store_close(Store *store);
-
 enum ReadResult {
     READ_DONE,
     READ_FAILED,  /* with an error, or it does not verify */
@@ -129,6 +126,8 @@ bool index_read_folder(Store *store);
  * could not be read at this moment. */
 bool index_read_again(Store *store);
 void index_forget(Stored *stored);
+/* The device ends. */
+void stored_close(Stored *stored);
 /* Returns false if not all bytes could be read. */
 bool store_read_at(int fd, void *out, size_t size, uint64_t offset);
 /* Returns how many pipelines the files hold that were made after a run of this name had begun. */
@@ -154,7 +153,9 @@ typedef struct StoredRecord {
     ChunkCell alone; /* of a record that holds one cell */
 } StoredRecord;
 
-/* Reads and verifies a record. Free its data in any case. */
+/* Reads and verifies a record of a file with this salt. Free its data in any case. */
+enum ReadResult record_read(int fd, uint64_t salt, uint64_t offset, RecordHeader *header, uint8_t **data);
+/* The same at a place, and describes it. */
 enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out);
 
 /* ---- live_file.c: where crash markers (crash/crash.h) are, and what those of other processes say --- */

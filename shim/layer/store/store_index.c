@@ -106,22 +106,18 @@ static void read_headers(Store *store, int fd, uint64_t size, StoredFile *file, 
         qsort(file->entries, file->entry_count, sizeof *file->entries, by_fingerprint);
 }
 
-static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
+static bool read_table(int fd, uint64_t place, StoredFile *file)
 {
     RecordHeader header;
-    if (place > size || size - place < sizeof header || !store_read_at(fd, &header, sizeof header, place) ||
-        !record_header_is_whole(&header, file->salt) || !record_is(&header, "TABL") ||
-        header.size > size - place - sizeof header)
+    uint8_t *data;
+    bool whole = record_read(fd, file->salt, place, &header, &data) == READ_DONE && record_is(&header, "TABL");
+    if (!whole) {
+        free(data);
         return false;
-    file->entries = malloc(header.size + 1);
-    if (file->entries && store_read_at(fd, file->entries, header.size, place + sizeof header) &&
-        record_data_is_whole(&header, (const uint8_t *)file->entries)) {
-        file->entry_count = header.size / sizeof(TableEntry);
-        return true;
     }
-    free(file->entries);
-    file->entries = NULL;
-    return false;
+    file->entries = (TableEntry *)(void *)data;
+    file->entry_count = header.size / sizeof(TableEntry);
+    return true;
 }
 
 /* Counts a journal that policy can compact. */
@@ -149,7 +145,7 @@ static void read_file(Store *store, int fd, StoredFile *file, StoredFound *found
     const bool is_pack = memcmp(header.kind, "PACK", 4) == 0 && header.table != 0;
     file->number = (FileNumber){status.st_dev, status.st_ino};
     file->salt = header.salt;
-    file->has_table = is_pack && read_table(fd, size, header.table, file);
+    file->has_table = is_pack && read_table(fd, header.table, file);
     if (is_pack && (!file->has_table || header.size != size))
         tell_damage_of(store, file);
     read_headers(store, fd, size, file, found);
@@ -326,6 +322,14 @@ void index_forget(Stored *stored)
     free(stored->files);
     stored->files = NULL;
     stored->file_count = 0;
+}
+
+void stored_close(Stored *stored)
+{
+    index_forget(stored);
+    free(stored->directory);
+    free(stored->system);
+    number_map_free(&stored->given.numbers);
 }
 
 /* ---- looking up -------------------------------------------------------------------------------- */

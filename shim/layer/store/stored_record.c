@@ -7,16 +7,15 @@
 
 #include "store/store.h"
 
-static enum ReadResult read_whole(const StoredFile *file, int fd, uint64_t offset, StoredRecord *out)
+enum ReadResult record_read(int fd, uint64_t salt, uint64_t offset, RecordHeader *header, uint8_t **data)
 {
-    RecordHeader *header = &out->header;
-    if (!store_read_at(fd, header, sizeof *header, offset) || !record_header_is_whole(header, file->salt))
+    *data = NULL;
+    if (!store_read_at(fd, header, sizeof *header, offset) || !record_header_is_whole(header, salt))
         return READ_FAILED;
-    out->data = malloc(header->size + 1);
-    if (!out->data)
+    *data = malloc(header->size + 1);
+    if (!*data)
         return READ_LATE;
-    bool whole =
-        store_read_at(fd, out->data, header->size, offset + sizeof *header) && record_data_is_whole(header, out->data);
+    bool whole = store_read_at(fd, *data, header->size, offset + sizeof *header) && record_data_is_whole(header, *data);
     return whole ? READ_DONE : READ_FAILED;
 }
 
@@ -62,7 +61,7 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
         index_forget_file(stored, out->file);
         return READ_GONE;
     }
-    enum ReadResult result = read_whole(&file, fd, place_offset(place), out);
+    enum ReadResult result = record_read(fd, file.salt, place_offset(place), &out->header, &out->data);
     close(fd);
     return result == READ_DONE && !describe(out) ? READ_FAILED : result;
 }
