@@ -89,36 +89,22 @@ class Death(Value):
     used: int = 0
 
 
-def _runtime_directory() -> str | None:
-    """Returns a directory whose files are in memory, for stores on disks where a mapped file may become unwritable;
-    None if there is none."""
-    base = paths.getenv("XDG_RUNTIME_DIR", "")
-    if base.startswith("/"):
-        return f"{base}/pylayer-live"
-    return f"/dev/shm/pylayer-live-{os.geteuid()}" if os.path.isdir("/dev/shm") else None
-
-
-def _names_there(folder: str) -> str:
-    """Returns the prefix of this folder's files in the runtime directory, which all stores share."""
+def _outside(folder: str) -> str:
+    """Returns the directory for a folder's crash markers in the runtime directory, whose files are in memory: for
+    stores on disks where a mapped file may become unwritable."""
     import xxhash
 
-    return xxhash.xxh3_64_hexdigest(os.path.realpath(folder).encode("utf-8", "surrogateescape"))
-
-
-def _places(folder: str) -> list[tuple[str, str]]:
-    """Returns directory and name prefix for each place where files of this folder can be."""
-    places = [(folder, "")]
-    directory = _runtime_directory()
-    if directory is not None:
-        places.append((directory, f"{_names_there(folder)}-"))
-    return places
+    number = xxhash.xxh3_64_hexdigest(os.path.realpath(folder).encode("utf-8", "surrogateescape"))
+    base = paths.getenv("XDG_RUNTIME_DIR", "")
+    in_memory = f"{base}/pylayer-live" if base.startswith("/") else f"/dev/shm/pylayer-live-{os.geteuid()}"
+    return f"{in_memory}-{number}"
 
 
 def files(folder: str) -> Iterator[str]:
     """Yields the path of each crash marker of an identity's folder, wherever it is."""
-    for directory, beginning in _places(folder):
+    for directory in (folder, _outside(folder)):
         for name in names_in(directory):
-            if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
+            if name.endswith(file_kinds.LIVE):
                 yield os.path.join(directory, name)
 
 

@@ -15,8 +15,6 @@ from namespaces import container, rebooted
 from world import BUILD, LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
-from pylayer.store import crash_marker
-
 QUICK = True
 COUNT = 8
 DEMO = str(BUILD / "demo" / "pipelines")
@@ -121,9 +119,9 @@ def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None
     assert run(world, (), CRASH, "--exit", "_exit") and world.live_files()
     (left,) = world.live_files()
     (folder,) = (world.store / "store").iterdir()
-    runtime = tmp_path / "runtime" / "pylayer-live"
+    runtime = tmp_path / "runtime" / f"pylayer-live-{xxh3_64_hexdigest(os.fsencode(folder.resolve()))}"
     runtime.mkdir(parents=True)
-    left.rename(runtime / f"{xxh3_64_hexdigest(os.fsencode(folder.resolve()))}-{left.name}")
+    left.rename(runtime / left.name)
     runtime.chmod(0o777)
     for log in ("warn", "info"):  # by the layer, and by policy
         world.demo("--count", COUNT, XDG_RUNTIME_DIR=str(tmp_path / "runtime"), PYLAYER_LOG=log)

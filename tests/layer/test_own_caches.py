@@ -351,7 +351,8 @@ def test_two_threads_that_read_one_cache(scripted: ScriptedDriver, file: Path) -
     assert scripted.world.last()["compiled"] == 0
     scripted.world.run(
         [str(HOST), *map(str, [*words, "save-cache", file, "destroy-cache", *END])],
-        **scripted.environment(""), VK_INSTANCE_LAYERS=None,
+        **scripted.environment(""),
+        VK_INSTANCE_LAYERS=None,
     )
     assert [one.stat().st_size for one in files] == 2 * [file.stat().st_size]
 

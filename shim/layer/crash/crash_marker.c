@@ -83,7 +83,7 @@ static bool write_file(const Store *store, int fd, const FileHeader *header)
     LiveFile *live = live_new();
     if (live) {
         live->header = *header;
-        run_begin(store, live);
+        run_describe(store, live->text);
     }
     bool written = live && write_quietly(fd, live, sizeof *live) == sizeof *live;
     free(live);
@@ -93,22 +93,18 @@ static bool write_file(const Store *store, int fd, const FileHeader *header)
 bool marker_create(Crash *crash, Store *store, uint64_t created_ns)
 {
     OwnFile file;
-    char runtime[PATH_BYTES], name[LIVE_OUTSIDE_BYTES + sizeof file.name];
     bool outside = store->kept.marker_outside || !writes_in_place(store->stored.directory);
-    const char *directory = outside ? runtime : store->stored.directory;
-    if (outside && (!*store->stored.outside || !live_outside_directory(runtime)))
-        return false;
+    const char *directory = outside ? store->stored.outside : store->stored.directory;
     if (outside)
-        mkdir(runtime, 0700);
-    if (atomic_load(&crash->live) || (outside && !writes_in_place(runtime)) ||
+        mkdir(directory, 0700);
+    if (atomic_load(&crash->live) || (outside && !writes_in_place(directory)) ||
         !own_file_describe(store, "LIVE", LIVE_SUFFIX, created_ns, &file))
         return false;
     file.header.flags = driver_is_changed() ? STORE_CHANGED_DRIVER : 0;
     file_header_seal(&file.header);
-    snprintf(name, sizeof name, "%s%s", outside ? store->stored.outside : "", file.name);
-    if (asprintf(&crash->marker_path, "%s/%s", directory, name) < 0)
+    if (asprintf(&crash->marker_path, "%s/%s", directory, file.name) < 0)
         crash->marker_path = NULL;
-    int fd = crash->marker_path ? create_in_store(directory, name) : -1;
+    int fd = crash->marker_path ? create_in_store(directory, file.name) : -1;
     bool made = fd >= 0 && write_file(store, fd, &file.header) && marker_map(crash, fd);
     if (fd >= 0)
         close(fd);

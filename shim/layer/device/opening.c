@@ -10,40 +10,41 @@
 
 /* ---- where the folder is ---------------------------------------------------------------------------- */
 
-/* Finds the same folder of the system's store. */
-static void find_system(Stored *stored, const char *name)
+/* Returns the path of a folder of the store with this root; NULL if there is no such store, or memory is short. *own:
+ * the folder can be trusted. */
+static char *folder_in(const char *root, const char *name, bool *own)
 {
-    char root[PATH_BYTES], above[PATH_BYTES + 8];
-    free(stored->system);
-    system_store_path(root);
+    char above[PATH_BYTES + 8], *path = NULL;
     snprintf(above, sizeof above, "%s/store", root);
-    if (!*root || asprintf(&stored->system, "%s/%s", above, name) < 0) {
-        stored->system = NULL;
-    } else if (!(is_own_root(root) && is_own_directory(above) && is_own_directory(stored->system))) {
-        free(stored->system);
-        stored->system = NULL;
-    }
+    if (!*root || asprintf(&path, "%s/%s", above, name) < 0)
+        return NULL;
+    *own = is_own_root(root) && is_own_directory(above) && is_own_directory(path);
+    return path;
 }
 
 /* Returns false if there is no store, or memory is short. */
 static bool find_folder(Store *store, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
     Stored *stored = &store->stored;
-    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_NAME_BYTES];
-    store_path(root, "");
-    snprintf(above, sizeof above, "%s/store", root);
+    char root[PATH_BYTES], name[DIGEST_NAME_BYTES];
+    bool system_is_own = false;
     digest_name(name, identity, "");
     memcpy(stored->identity, identity, sizeof stored->identity);
     stored->program = store->run->info.instance.program_id;
     stored->every_program = store->kept.reads_all;
     free(stored->directory); /* of the attempt before policy looked into the folder */
-    if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
-        stored->directory = NULL;
-        return false;
+    free(stored->system);
+    system_store_path(root);
+    stored->system = folder_in(root, name, &system_is_own);
+    if (stored->system && !system_is_own) {
+        free(stored->system);
+        stored->system = NULL;
     }
-    find_system(stored, name);
-    live_outside_name(root, name, stored->outside);
-    stored->own = is_own_root(root) && is_own_directory(above) && is_own_directory(stored->directory);
+    store_path(root, "");
+    stored->directory = folder_in(root, name, &stored->own);
+    if (!stored->directory)
+        return false;
+    live_outside(root, name, stored->outside);
     store->kept.marker_outside |= !stored->own; /* nothing is written there */
     return true;
 }

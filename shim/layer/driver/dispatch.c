@@ -39,8 +39,7 @@ static unsigned find_slot(DispatchTable *table, const void *key)
 void *dispatch_find(DispatchTable *table, const void *key)
 {
     unsigned slot = find_slot(table, key);
-    return slot == MAX_DISPATCH_OBJECTS ? NULL
-                                        : atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
+    return slot == MAX_DISPATCH_OBJECTS ? NULL : atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
 }
 
 void *dispatch_remove(DispatchTable *table, const void *key)

@@ -158,13 +158,9 @@ int create_in_store(const char *directory, const char *name)
 int open_own_file(const char *path)
 {
     char directory[PATH_BYTES];
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int length = snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (length < 0 || (size_t)length >= sizeof directory) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    return open_below(*directory ? directory : "/", name, O_RDONLY);
+    const char *slash = strrchr(path, '/');
+    snprintf(directory, sizeof directory, "%.*s", (int)(slash - path), path);
+    return open_below(*directory ? directory : "/", slash + 1, O_RDONLY);
 }
 
 char *read_all(int fd, size_t limit, size_t extra, size_t *size)

@@ -65,7 +65,7 @@ bool is_own_directory(const char *path);
 int create_in_store(const char *directory, const char *name);
 /* Opens a file that create_in_store made, to append to it. */
 int append_in_store(const char *directory, const char *name);
-/* Opens a plain file elsewhere for reading. It may be a link, and it may be in a directory like /tmp, where others
+/* Opens a plain file elsewhere for reading, by its absolute path of at most PATH_BYTES. It may be a link, and it may be in a directory like /tmp, where others
  * can add files. Returns -1 on failure, with errno EPERM if somebody else could have written it. */
 int open_own_file(const char *path);
 

@@ -13,21 +13,20 @@
 #include "process/process.h"
 #include "store/run_file.h"
 
-void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES])
+void live_outside(const char *root, const char *folder, char path[PATH_BYTES])
 {
     char real[PATH_BYTES], *whole = NULL;
-    *beginning = '\0';
-    if (realpath(root, real) && asprintf(&whole, "%s/store/%s", real, folder) >= 0)
-        snprintf(beginning, LIVE_OUTSIDE_BYTES, "%016llx-", (unsigned long long)digest64(whole, strlen(whole), 0));
-    free(whole);
-}
-
-bool live_outside_directory(char directory[PATH_BYTES])
-{
     const char *base = environment_get("XDG_RUNTIME_DIR");
-    int length = base && *base == '/' ? snprintf(directory, PATH_BYTES, "%s/pylayer-live", base)
-                                      : snprintf(directory, PATH_BYTES, "/dev/shm/pylayer-live-%u", geteuid());
-    return length < PATH_BYTES;
+    int length = PATH_BYTES;
+    if (realpath(root, real) && asprintf(&whole, "%s/store/%s", real, folder) >= 0) {
+        unsigned long long number = digest64(whole, strlen(whole), 0);
+        length = base && *base == '/'
+                     ? snprintf(path, PATH_BYTES, "%s/pylayer-live-%016llx", base, number)
+                     : snprintf(path, PATH_BYTES, "/dev/shm/pylayer-live-%u-%016llx", geteuid(), number);
+    }
+    if (length >= PATH_BYTES)
+        *path = '\0';
+    free(whole);
 }
 
 LiveFile *live_new(void)
@@ -95,29 +94,4 @@ bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ende
     free(live);
     close(fd);
     return dead;
-}
-
-typedef struct Outside {
-    const char *beginning;
-    char own[PROGRAM_PREFIX_BYTES];
-    LiveEnded *ended;
-    bool dead;
-} Outside;
-
-static void look_outside(void *to, int directory, const char *name)
-{
-    Outside *outside = to;
-    if (!outside->dead && name_begins(name, outside->beginning))
-        outside->dead = live_may_be_dead(directory, name, name_begins(name + strlen(outside->beginning), outside->own),
-                                         outside->ended);
-}
-
-bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended)
-{
-    char path[PATH_BYTES];
-    Outside outside = {.beginning = beginning, .ended = ended};
-    program_prefix(outside.own, program);
-    if (*beginning && live_outside_directory(path) && is_own_directory(path))
-        folder_names(path, look_outside, &outside);
-    return outside.dead;
 }

@@ -16,7 +16,7 @@ _Static_assert(offsetof(LiveFile, counters) == COUNTED_AT && sizeof(Counters) ==
                "COUNTED says where the counters are");
 
 /* Times are not written as %f: its decimal point is the program's locale's. */
-static void describe(const Store *store, char text[LIVE_TEXT_BYTES])
+void run_describe(const Store *store, char text[LIVE_TEXT_BYTES])
 {
     static const char *const modes[] = {"off", "cells", "binaries", "observe"};
     const Run *run = store->run;
@@ -61,18 +61,13 @@ void run_file_write(Store *store)
         snprintf(file.name, sizeof file.name, "%s.run", store->run->name);
     char *text = malloc(LIVE_TEXT_BYTES);
     if (text) {
-        describe(store, text);
+        run_describe(store, text);
         write_run(&file, text, store->run->counters, wall_clock_ns() / 1000);
     }
     free(text);
 }
 
 /* ---- in the crash marker ---------------------------------------------------------------------- */
-
-void run_begin(const Store *store, LiveFile *live)
-{
-    describe(store, live->text);
-}
 
 void run_count_in(Run *run, LiveFile *live)
 {

@@ -18,8 +18,8 @@ void run_file_write(Store *store);
  * Without it, the store would evict first what is used most (pylayer/store/contents.py). */
 void uses_write(Store *store);
 
-/* Fills in the part of a new crash marker in which the run will be counted. */
-void run_begin(const Store *store, LiveFile *live);
+/* Writes what a crash marker and a run's file say of a run. */
+void run_describe(const Store *store, char text[LIVE_TEXT_BYTES]);
 /* The device counts in this mapped crash marker from now on. */
 void run_count_in(Run *run, LiveFile *live);
 /* Writes the file of a run whose process died. Returns false if only the commands can do that, because another build of

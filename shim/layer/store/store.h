@@ -9,7 +9,6 @@
 #include "store/store_format.h"
 
 #define LIVE_SUFFIX ".live"
-#define LIVE_OUTSIDE_BYTES 18 /* a hash of the folder, a hyphen */
 
 /* A crash marker's file. After the marks comes text, which first says where each number is and what it counts, and then
  * the counters. Policy reads it with Python's struct (pylayer/store/crash_marker.py). */
@@ -53,11 +52,11 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
-    char *system; /* the same folder of the system's store; NULL if there is none that can be trusted */
-    char outside[LIVE_OUTSIDE_BYTES]; /* how the folder's crash markers in the runtime directory begin */
-    pthread_mutex_t reading;          /* held while the folder is read again */
-    pthread_mutex_t mutex;            /* guards the files */
-    StoredFile *files;                /* one that is gone keeps its place, without a name and entries */
+    char *system;             /* the same folder of the system's store; NULL if there is none that can be trusted */
+    char outside[PATH_BYTES]; /* the folder's directory for crash markers in memory; empty: there can be none */
+    pthread_mutex_t reading;  /* held while the folder is read again */
+    pthread_mutex_t mutex;    /* guards the files */
+    StoredFile *files;        /* one that is gone keeps its place, without a name and entries */
     uint32_t file_count;
     pthread_mutex_t turns[STORED_TURNS]; /* one is held while a record is given to the driver, by its place */
     SharedMap given;                     /* places of records */
@@ -160,17 +159,12 @@ enum ReadResult stored_record_read(Store *store, Place place, StoredRecord *out)
 
 /* ---- live_file.c: where crash markers (crash/crash.h) are, and what those of other processes say --- */
 
-/* Writes how the names of this folder's crash markers in the runtime directory begin. An empty string: there can be
- * none. */
-void live_outside_name(const char *root, const char *folder, char beginning[LIVE_OUTSIDE_BYTES]);
-/* Writes the runtime directory, whose files are in memory. Returns false if its path is too long. */
-bool live_outside_directory(char directory[PATH_BYTES]);
+/* Writes the path of Stored::outside, which is in the runtime directory, whose files are in memory. */
+void live_outside(const char *root, const char *folder, char path[PATH_BYTES]);
 /* Returns zeros; NULL if memory is short. */
 LiveFile *live_new(void);
 /* Returns true if the process that made this crash marker may have died over what the driver was working on. own: it is
  * the same program. Another's death matters only in a call that the layer adds. */
 bool live_may_be_dead(int directory, const char *name, bool own, LiveEnded *ended);
-/* The same for all of a folder's crash markers in the runtime directory. */
-bool live_outside_may_be_dead(const char *beginning, uint64_t program, LiveEnded *ended);
 
 #endif

@@ -261,9 +261,10 @@ bool index_read_folder(Store *store)
 {
     StoredFound *found = &store->found;
     Reading reading = reading_of(store, found);
-    bool fine = read_names(&reading) && store->stored.own && reading.fine &&
-                found->block_files == store->kept.block_files &&
-                !live_outside_may_be_dead(store->stored.outside, store->stored.program, &found->ended);
+    bool read = read_names(&reading);
+    if (is_own_directory(store->stored.outside))
+        folder_names(store->stored.outside, look_at, &reading);
+    bool fine = read && store->stored.own && reading.fine && found->block_files == store->kept.block_files;
     if (store->stored.file_count > 0)
         qsort(store->stored.files, store->stored.file_count, sizeof *store->stored.files, by_time);
     return fine || found->reviewed;
