@@ -34,6 +34,13 @@ def _base(variable: str, fallback: str) -> str | None:
     return f"{home}/{fallback}" if home.startswith("/") else None
 
 
+def _own_path(own: str, base: str | None, tail: str) -> str | None:
+    """Returns what the variable ``own`` says, else the path of ``tail`` below ``base``."""
+    if wanted := getenv(own, ""):
+        return _absolute(wanted)
+    return f"{base}/{tail}" if base else None
+
+
 def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
@@ -53,11 +60,7 @@ def exists(path: str) -> bool:
 def store_root() -> str | None:
     """Returns ``PYLAYER_STORE``, else ``$XDG_CACHE_HOME/pylayer``, else ``~/.cache/pylayer``, or None without a home
     directory."""
-    wanted = getenv("PYLAYER_STORE", "")
-    if wanted:
-        return _absolute(wanted)
-    base = _base("XDG_CACHE_HOME", ".cache")
-    return f"{base}/pylayer" if base else None
+    return _own_path("PYLAYER_STORE", _base("XDG_CACHE_HOME", ".cache"), "pylayer")
 
 
 def system_store_root() -> str:
@@ -74,11 +77,7 @@ MAX_POLICY_FILE_BYTES = 1 << 20
 def config_file() -> str | None:
     """Returns ``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml`` (by default below ``~/.config``), or
     None without a home directory."""
-    wanted = getenv("PYLAYER_CONFIG", "")
-    if wanted:
-        return _absolute(wanted)
-    base = _base("XDG_CONFIG_HOME", ".config")
-    return f"{base}/pylayer/policy.yaml" if base else None
+    return _own_path("PYLAYER_CONFIG", _base("XDG_CONFIG_HOME", ".config"), "pylayer/policy.yaml")
 
 
 def system_config_file() -> str:

@@ -51,11 +51,8 @@ class Pipelines:
         self.stored_records = 0
         self.stored_bytes = 0
         self.lost_records = 0
-        #: Large cells that wait for others to be joined with.
-        self._large: list[tuple[Record, bytes]] = []
-        #: What to write for them if they cannot be joined.
-        self._large_parts: list[bytes | memoryview] = []
-        self._large_bytes = 0
+        #: Large cells that wait for others to be joined with, and the pieces to write for each if they cannot be.
+        self._large: list[tuple[Record, bytes, list[bytes | memoryview]]] = []
         self._stored: set[tuple[bytes, int]] = set()
         self._uses_written: set[int] = set()
         #: When this run last recorded uses.
@@ -98,27 +95,25 @@ class Pipelines:
         from ..store.reader import Record
 
         head, data = parts[0], bytes(parts[1])
-        self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data))
-        self._large_parts += [head, data, parts[2]]
-        self._large_bytes += len(data)
-        if len(self._large) == format.CHUNK_CELLS or self._large_bytes + len(data) > contents.MAX_LARGE_BYTES:
+        self._large.append((Record(format.RECORD_HEADER.unpack(head), 0, data), data, [head, data, parts[2]]))
+        held_bytes = sum(record.size for record, *_ in self._large)
+        if len(self._large) == format.CHUNK_CELLS or held_bytes + len(data) > contents.MAX_LARGE_BYTES:
             self.store_large()
 
     def store_large(self, joins: bool = True) -> None:
         """Stores the large cells that are held: as a chunk in a pack, if the driver merges what they share. Without
         ``joins`` it is not asked."""
-        held, parts = self._large, self._large_parts
-        self._large, self._large_parts, self._large_bytes = [], [], 0
+        held, self._large = self._large, []
         folder = self._device.folder
         joins = joins and len(held) >= contents.FEWEST_CELLS and folder is not None and not self._writer.paused
-        joined = self._join(held) if joins else None
+        joined = self._join([(record, data) for record, data, _ in held]) if joins else None
         if joined is None or folder is None:
-            self.write(parts)
+            self.write([piece for *_, pieces in held for piece in pieces])
             return
         from ..common.file_kinds import PACK
         from ..store.pack import PackWriter
 
-        records = [record for record, _ in held]
+        records = [record for record, *_ in held]
         try:
             folder.prepare()  # somebody may have deleted it
             path = folder.new_path(self._device.program_id, PACK)

@@ -133,9 +133,9 @@ class RunFile:
         self._presents: list[Present] = []
         self._frame_bytes = 0
         self._texts: dict[str, int] = {}
-        #: Names of the threads that events refer to, and the threads whose names are in the file.
+        #: Names of the threads that events and frames refer to, and those of them that the next ``flush`` writes.
         self._threads: dict[int, str] = {}
-        self._threads_written: set[int] = set()
+        self._new_threads: dict[int, str] = {}
         #: The lines of what ``note`` wrote, by key.
         self._noted: dict[str, str] = {}
         self._salt = 0
@@ -158,7 +158,7 @@ class RunFile:
     def _see_thread(self, thread: int) -> None:
         """Reads the name of a thread now, because it may end before the next flush."""
         if thread and thread not in self._threads and len(self._threads) < MAX_TEXTS:
-            self._threads[thread] = _thread_name(thread)
+            self._threads[thread] = self._new_threads[thread] = _thread_name(thread)
 
     def present(self, presents: list[Present]) -> None:
         """Keeps frames until the next ``flush``, until they fill half of the file."""
@@ -197,10 +197,8 @@ class RunFile:
         waiting = waiting[:fits]
         if not waiting and not shown:
             return
-        names: dict[str, dict[int, str]] = {"texts": {}, "threads": {}}
-        data = b"".join([self._pack(event, names) for event in waiting])
-        for thread in {present.thread for present in presents}:
-            self._name_thread(thread, names)
+        names: dict[str, dict[int, str]] = {"texts": {}, "threads": self._new_threads}
+        data = b"".join([self._pack(event, names["texts"]) for event in waiting])
         parts = format.record_parts(format.EVENTS, data) if data else []
         if shown:
             parts += format.record_parts(format.FRAMES, shown)
@@ -212,10 +210,11 @@ class RunFile:
         try:
             written = self._append(parts)
         finally:
+            self._new_threads = {}
             if not written:
                 self.dropped += len(waiting)
                 self.frames_left_out += len(presents)
-                self._texts, self._threads_written = {}, set()
+                self._texts, self._new_threads = {}, dict(self._threads)
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
         """Returns False if somebody deleted the file. The next call then begins it anew. Raises OSError."""
@@ -234,14 +233,13 @@ class RunFile:
         self._size = len(data)
         return True
 
-    def _pack(self, event: Event, names: dict[str, dict[int, str]]) -> bytes:
+    def _pack(self, event: Event, texts: dict[int, str]) -> bytes:
         words = _WORDS.get(event.type)
         text = event.text[:MAX_TEXT]
         number = self._texts.get(text, 0)
         if text and not number and len(self._texts) < MAX_TEXTS:
             number = self._texts[text] = len(self._texts) + 1
-            names["texts"][number] = text
-        self._name_thread(event.thread, names)
+            texts[number] = text
         return EVENT.pack(
             event.start_ns,
             event.duration_ns,
@@ -257,11 +255,6 @@ class RunFile:
             0,
             0,
         )
-
-    def _name_thread(self, thread: int, names: dict[str, dict[int, str]]) -> None:
-        if thread in self._threads and thread not in self._threads_written:
-            self._threads_written.add(thread)
-            names["threads"][thread] = self._threads[thread]
 
     def close(self) -> None:
         """Drops later events. May be called twice."""
