@@ -43,7 +43,7 @@ typedef struct Caches {
     atomic_uint left_nothing;   /* Element::codeless of pipelines of which one left nothing in its cell */
 
     pthread_mutex_t given_mutex; /* guards the next three */
-    VkPipelineCache *unmerged;   /* cells whose threads could not wait for another merge: the next one merges them */
+    VkPipelineCache *unmerged;   /* of the program's caches, whose threads could not wait for another merge */
     size_t unmerged_count;
     NumberMap given;    /* by digest_id of what the driver got: a cell in how many chunks, or GIVEN_ALONE (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */

@@ -111,17 +111,18 @@ static void merge_unmerged_locked(Caches *caches)
 /* Destroys the cell. */
 static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint64_t fingerprint)
 {
-    bool owes = app_cache;
-    if (patient_lock(&caches->merge_mutex)) {
+    bool owes = app_cache, locked = patient_lock(&caches->merge_mutex);
+    if (locked) {
         const VkPipelineCache source = app_cache ? source_of(caches, cell) : cell;
         merge_locked(caches, NULL, source);
         source_end(caches, cell, source);
         owes = app_cache && !merge_locked(caches, app_cache, cell);
         patient_unlock(&caches->merge_mutex);
-        caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
-    } else {
-        keep_unmerged(caches, cell);
     }
+    if (owes && !locked)
+        keep_unmerged(caches, cell);
+    else
+        caches->driver->destroy_pipeline_cache(caches->driver->handle, cell, NULL);
     if (owes)
         atomic_store(&app_cache->owes_all, true);
     else if (app_cache)
