@@ -32,7 +32,7 @@ static VkResult VKAPI_CALL enumerate_instance_extensions(const char *layer, uint
 
 static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
 {
-    *version = VK_API_VERSION_1_3;
+    *version = API;
     return VK_SUCCESS;
 }
 
@@ -50,7 +50,7 @@ static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, con
     set_loader_magic_value(made);
     for (uint32_t i = 0; i < settings.device_count; i++) {
         made->devices[i] = (DriverPhysical){.settings = &settings.devices[i], .index = i};
-        made->devices[i].api = api < settings.devices[i].api ? api : settings.devices[i].api;
+        made->devices[i].api = api < API ? api : API;
         set_loader_magic_value(&made->devices[i]);
     }
     *instance = (VkInstance)(void *)made;
@@ -94,7 +94,7 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     VkResult result = check_device(physical_of(physical), info, &found);
     unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0) |
                       (has_unanswered(info) ? TRAIT_UNANSWERED : 0);
-    Verdict verdict = act(DO_CREATE_DEVICE, traits, NULL, 0);
+    Verdict verdict = act(DO_CREATE_DEVICE, traits);
     if (verdict.action == ACT_ERROR)
         result = verdict.result;
     note_device(info, result);
@@ -106,7 +106,6 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     *made = found;
     set_loader_magic_value(made);
     set_loader_magic_value(&made->queue);
-    cache_init(&made->internal);
     *device = (VkDevice)(void *)made;
     return VK_SUCCESS;
 }
@@ -148,12 +147,9 @@ static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char
 
 EXPORT VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version);
 EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name);
-EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name);
 
 VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version)
 {
-    if (*version < MIN_PHYS_DEV_EXTENSION_ICD_INTERFACE_VERSION)
-        return VK_ERROR_INCOMPATIBLE_DRIVER;
     *version = *version < 5 ? *version : 5;
     return VK_SUCCESS;
 }
@@ -161,9 +157,4 @@ VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version)
 PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name)
 {
     return get_command(instance, name);
-}
-
-PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name)
-{
-    return find_command(physical_commands, name);
 }
