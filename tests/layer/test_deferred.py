@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from disk import age, uses_in
 from recipes.seen import parse
 from scripted_driver import ScriptedDriver
-from uses import age, uses_in
 from world import BUILD, LAYER_NAME, ROOT, Run, World, seen
 
 from pylayer.store.contents import RECENT_SECONDS
@@ -103,15 +103,41 @@ def results(calls: Calls) -> Calls:
 # ---- Results -----------------------------------------------------------------------------------------
 
 
-def test_results_are_the_drivers(driver: Deferring) -> None:
+def test_two_runs(driver: Deferring) -> None:
     """In a first run, operations give the same results, pipelines and group handles as without the layer, except one
-    that need not compile any more."""
-    alone, cold = results(driver.program(layered=False)), results(driver.program())
-    assert alone.pop("then-found")["result"] == COMPILE_REQUIRED
-    assert cold.pop("then-found")["result"] == SUCCESS
-    assert cold == alone
+    that need not compile any more, and a call of which not all is found returns what the driver returns, deferred or
+    not. In a second run every operation is answered from the store, but for those with CAPTURE_DATA or replayable
+    handles, which go to the driver unchanged. A call that finds all its pipelines returns VK_OPERATION_DEFERRED_KHR,
+    because some programs cannot deal with another answer."""
+    alone, cold = driver.program(layered=False), driver.program()
+    compiled = driver.world.last()
+    warm = driver.program()
+    found = driver.world.last()
+    for name in ("one", "batch", "threads", "feedback", "captured", "replayable", "then-may", "partly"):
+        assert cold[name]["begin"] == alone[name]["begin"]
+    own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
+    passed = ("captured", "replayable", "replayable-cache")
+    assert {warm[name]["begin"] for name in passed} == {own}
+    assert {call["begin"] for name, call in warm.items() if "begin" in call and name not in passed} == {DEFERRED}
+    assert (warm["complete"]["join"], warm["complete"]["result"]) == (SUCCESS, SUCCESS)
+    alone, cold, warm = results(alone), results(cold), results(warm)
     assert cold["feedback"]["told"] == "valid=2 hits=0"
     assert (cold[""]["live"], cold[""]["foreign"]) == ("0", "0")
+    assert cold | {"then-found": alone["then-found"]} == alone
+    assert (alone["then-found"]["result"], cold["then-found"]["result"]) == (COMPILE_REQUIRED, SUCCESS)
+    # Those that may not be compiled are found as well.
+    may_not_compile = warm.pop("may-not-compile")
+    assert (may_not_compile["result"], may_not_compile["pipelines"]) == (SUCCESS, "11")
+    assert (cold.pop("may-not-compile")["pipelines"], cold.pop("not-found")["pipelines"]) == ("10", "0")
+    assert warm.pop("not-found")["pipelines"] == "1"
+    assert warm == cold
+    assert [compiled[name] for name in ("compiled", "compile_required", "passed", "plain")] == [19, 2, 4, 0]
+    assert found["compiled"] == found["compile_required"] == found["failed"] == 0
+    assert [found[name] for name in ("pipelines", "hits", "passed", "plain")] == [30, 30, 4, 0]
+    # Every pipeline but one, which is created without a deferred operation and is in the program's own cache.
+    assert (compiled["deferred"], found["deferred"]) == (compiled["pipelines"] - 1, found["pipelines"] - 1)
+    # The program creates one pipeline twice with its own cache.
+    assert compiled["application_hits"] == found["application_hits"] == 1
 
 
 def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
@@ -133,46 +159,6 @@ def test_cache_after_an_operation_that_passed(scripted: ScriptedDriver, deferral
         assert driver.program("deferred_passed")["saved"] == alone["saved"]
 
 
-def test_results_of_a_second_run(driver: Deferring) -> None:
-    """Pipelines from the store equal those that were compiled, and those that may not be compiled are found as well."""
-    cold = results(driver.program())
-    warm = results(driver.program())
-    assert cold.pop("may-not-compile")["pipelines"] == "10"
-    may_not_compile = warm.pop("may-not-compile")
-    assert (may_not_compile["result"], may_not_compile["pipelines"]) == (SUCCESS, "11")
-    assert (cold.pop("not-found")["pipelines"], warm.pop("not-found")["pipelines"]) == ("0", "1")
-    assert warm == cold
-
-
-def test_second_run_compiles_nothing(driver: Deferring) -> None:
-    """Every deferred operation of a second run is answered from the store. Those with CAPTURE_DATA or with replayable
-    handles go to the driver unchanged."""
-    driver.program()
-    cold = driver.world.last()
-    driver.program()
-    warm = driver.world.last()
-    assert (cold["compiled"], cold["compile_required"], cold["passed"], cold["plain"]) == (19, 2, 4, 0)
-    assert warm["compiled"] == warm["compile_required"] == warm["failed"] == 0
-    assert (warm["pipelines"], warm["hits"], warm["passed"], warm["plain"]) == (30, 30, 4, 0)
-    # Every pipeline but one, which is created without a deferred operation and is in the program's own cache.
-    assert (cold["deferred"], warm["deferred"]) == (cold["pipelines"] - 1, warm["pipelines"] - 1)
-    # The program creates one pipeline twice with its own cache.
-    assert (cold["application_hits"], warm["application_hits"]) == (1, 1)
-
-
-def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:
-    """A call that finds all its pipelines returns VK_OPERATION_DEFERRED_KHR, because some programs cannot deal with
-    another answer. The driver's operation is then complete with VK_SUCCESS."""
-    driver.program()
-    warm = driver.program()
-    own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
-    for name in ("captured", "replayable", "replayable-cache"):
-        assert warm.pop(name)["begin"] == own
-    assert {call["begin"] for call in warm.values() if "begin" in call} == {DEFERRED}
-    assert warm["cached"]["result"] == SUCCESS
-    assert (warm["complete"]["join"], warm["complete"]["result"]) == (SUCCESS, SUCCESS)
-
-
 def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
     """An operation whose last use failed would keep returning that failure, so a call whose pipelines were found
     returns VK_OPERATION_NOT_DEFERRED_KHR for it."""
@@ -181,13 +167,6 @@ def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
     assert cold["not-found"]["result"] == COMPILE_REQUIRED
     assert cold["after-failure"]["begin"] == NOT_DEFERRED
     assert cold["again"]["begin"] == DEFERRED
-
-
-def test_driver_defers_what_must_be_compiled(driver: Deferring) -> None:
-    """A call of which not all is found returns what the driver returns without the layer, deferred or not."""
-    alone, cold = driver.program(layered=False), driver.program()
-    for name in ("one", "batch", "threads", "feedback", "captured", "replayable", "then-may", "partly"):
-        assert cold[name]["begin"] == alone[name]["begin"]
 
 
 def test_who_asks_first_finds_all_pipelines(deferring: Deferring) -> None:

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored
-from world import BUILD, PACKAGE, World
+from host_steps import END, HOST, STORED, hits_again, run_host, stored
+from world import BUILD, PACKAGE, World, said
 
 from pylayer import LAYER_NAME
 
@@ -68,7 +68,7 @@ def test_no_bytes_in_files(quick: World) -> None:
     """The layer's writes never end a program by the SIGXFSZ of RLIMIT_FSIZE. One line says that pipelines cannot be
     stored."""
     process = run_host(quick, "limit", "fsize", 0, *RUN)
-    assert sum("pipelines cannot be stored" in line for line in lines(process)) == 1
+    assert sum("pipelines cannot be stored" in line for line in said(process.stderr, "warn")) == 1
 
 
 def test_small_stack_limit(world: World) -> None:
@@ -118,7 +118,7 @@ def test_sandbox(world: World, how: str, what: str, when: int) -> None:
         del steps[4:6]
     steps[when:when] = [how, what]
     process = run_host(world, *steps)
-    assert len(lines(process)) <= 2, lines(process)
+    assert len(said(process.stderr, "warn")) <= 2, said(process.stderr, "warn")
     run_host(world, *RUN)
     counters = world.last()
     assert (counters["hits"], counters["compiled"]) in ([(3, 0)] if when == 6 else [(3, 0), (0, 3)])
@@ -153,35 +153,31 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-MANY = ("limit", "nofile", 256)
+OPEN, CLOSE = " ".join(STORED), " ".join(END)
 #: The program closes every descriptor and opens files of its own under these numbers.
-TAKE = ("close-from", 3, "own-files", "own", "free-some", 20)
+TAKE = "close-from 3 own-files own"
+CHECKED = "destroy-device check-files destroy-instance"
 #: Programs of steps, and how many pipelines are stored.
-CLOSING: dict[str, tuple[tuple[str | int, ...], int]] = {
-    "and used again": (
-        (*MANY, *STORED, *TAKE, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"),
-        8,
-    ),
+CLOSING = {
+    "and used again": (f"limit nofile 256 {OPEN} {TAKE} free-some 20 pipelines 5 {CHECKED} check-files", 8),
     "before the device": (
-        (*MANY, "instance", *TAKE, "device", "pipelines", 5, *END, "check-files"),
-        5,
+        f"limit nofile 256 instance {TAKE} free-some 20 device pipelines 5 {CLOSE} check-files", 5
     ),
-    "with the journal": ((*MANY, *STORED, *TAKE[:4], "destroy-device", "check-files", "destroy-instance"), 3),
-    "one by one": ((*STORED, *("close-from", 3, "pipelines", 1, "sleep", 40) * 5, *END), 8),
+    "with the journal": (f"limit nofile 256 {OPEN} {TAKE} {CHECKED}", 3),
+    "one by one": (f"{OPEN} {'close-from 3 pipelines 1 sleep 40 ' * 5} {CLOSE}", 8),
     "no thread can be created, so policy's own waits for the disk": (
-        ("instance", "device", "no-more", "thread", "pipelines", 3, *END),
-        3,
+        f"instance device no-more thread pipelines 3 {CLOSE}", 3
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("steps", "count"), CLOSING.values(), ids=CLOSING)
-def test_descriptors_are_closed(quick: World, steps: tuple[str | int, ...], count: int) -> None:
+def test_descriptors_are_closed(quick: World, steps: str, count: int) -> None:
     """A program that closes the layer's descriptors keeps its own files whole and open, also one that has the number of
     the journal. Every pipeline is stored."""
-    process = run_host(quick, *steps)
-    assert process.stdout.count("own files: 0 wrong\n") == steps.count("check-files")
-    assert count == 3 or (lines(process) == [] and stored(quick) == [count])
+    process = run_host(quick, *steps.split())
+    assert process.stdout.count("own files: 0 wrong\n") == steps.split().count("check-files")
+    assert count == 3 or (said(process.stderr, "warn") == [] and stored(quick) == [count])
     hits_again(quick, count)
 
 
@@ -201,7 +197,7 @@ def test_all_descriptors_used(real: World, own: Path) -> None:
     steps = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 3, "destroy-device"]
     process = run_host(real, *steps, "check-files", "destroy-instance")
     assert "own files: 0 wrong\n" in process.stdout
-    assert ["stored" in line for line in lines(process)] == [True]
+    assert ["stored" in line for line in said(process.stderr, "warn")] == [True]
 
 
 def test_started_without_standard_streams(real: World) -> None:
@@ -269,7 +265,7 @@ def test_chroot(real: World, when: int) -> None:
     steps[when:when] = ["chroot", str(jail)]
     process = run_host(real, *steps)
     assert os.listdir(jail) == []
-    (line,) = lines(process)
+    (line,) = said(process.stderr, "warn")
     assert ("gave no plan" if when == 1 else "the program changed its root directory") in line
     if when == 6:
         hits_again(real, 3)
@@ -280,5 +276,5 @@ def test_read_only_home(real: World) -> None:
     blocker = real.directory / "home"
     blocker.write_text("a file, which nobody can make directories in, root included\n")
     process = run_host(real, "instance", "device", "pipelines", 3, *END, PYLAYER_STORE=None)
-    assert len(lines(process)) == 1
+    assert len(said(process.stderr, "warn")) == 1
     assert real.stored_files() == []

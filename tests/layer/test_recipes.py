@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from layer.recorder import only, record
-from layer.validation import needs_validation, without_mistakes
+from layer.validation import broken_rules, needs_validation, validated
 from recipes.seen import Line, differences, parse
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -173,26 +173,16 @@ def test_mappings_are_told_apart(world: World) -> None:
     assert len(fingerprints) == HEAP_PIPELINES and 0 not in fingerprints
 
 
-def test_chains_that_can_be_copied(world: World) -> None:
-    """The layer keeps every pipeline that it may, also behind structures that it does not know: one call's flags follow
-    one, but its pipelines pass anyway, because representations are captured."""
-    run(world, "flags")
-    counters = world.last()
-    assert (counters["plain"], counters["compiled"], counters["passed"]) == (0, 7, PASSED["flags"])
-
-
-def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:
+def rules_broken(world: World, arguments: tuple[str, ...], layers: str | None) -> set[str]:
     """Runs recipes with validation below the layer. Returns the lines about broken rules."""
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", *command_of(arguments)]
-    world.run(command, VK_INSTANCE_LAYERS=layers)
-    return {line for line in without_mistakes(log.read_text()).splitlines() if "VUID" in line}
+    return broken_rules(validated(world, command_of(arguments), VK_INSTANCE_LAYERS=layers))
 
 
 @functools.cache
-def messages_alone(arguments: tuple[str, ...]) -> set[str]:
+def rules_broken_alone(arguments: tuple[str, ...]) -> set[str]:
     """Returns what validation reports without the layer."""
     with tempfile.TemporaryDirectory() as directory:
-        return messages(World(Path(directory)), Path(directory) / "validation.txt", arguments, None)
+        return rules_broken(World(Path(directory)), arguments, None)
 
 
 @needs_validation
@@ -208,9 +198,9 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
     ],
     ids=str,
 )
-def test_validation_of_recipes(world: World, tmp_path: Path, row: Row) -> None:
+def test_validation_of_recipes(world: World, row: Row) -> None:
     """Validation below the layer reports nothing that it does not report without the layer, with an empty store and a
     full one."""
     world.configure(mode=row.mode)
     for _ in range(2):
-        assert messages(world, tmp_path / "validation.txt", row.arguments, LAYER_NAME) <= messages_alone(row.arguments)
+        assert rules_broken(world, row.arguments, LAYER_NAME) <= rules_broken_alone(row.arguments)

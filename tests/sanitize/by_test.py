@@ -16,7 +16,7 @@ DIRECTORY, VARIABLES = "PYLAYER_TEST_REPORTS", ("ASAN_OPTIONS", "TSAN_OPTIONS")
 WITHOUT_LEAKS = (
     "test_hosts_limits.py_test_all_descriptors_used",
     "test_hosts_limits.py_test_chroot",
-    "test_hosts_limits.py_test_descriptors_closed",
+    "test_hosts_limits.py_test_descriptors_are_closed",
     "test_hosts_limits.py_test_no_threads",
     "test_hosts_limits.py_test_sandbox",
     "test_start.py_test_a_thread_that_cannot_start",
