@@ -201,7 +201,7 @@ def fill(world: World, *arguments: str | int, journals: int = 1, packed: bool = 
     pack. There is no plan, so policy reads it in the next run."""
     driver = "test" if "test_driver" in world.environment["VK_DRIVER_FILES"] else "radv"
     filled = _filled(driver, tuple(map(str, arguments)), journals, packed)
-    shutil.copytree(Path(filled.name) / "store", world.store)
+    shutil.copytree(Path(filled.name) / "store", world.store, dirs_exist_ok=True)
 
 
 # ---- Uses ----------------------------------------------------------------------------------------

@@ -144,20 +144,23 @@ const EntryPoint device_commands[] = {
     {NULL, NULL},
 };
 
-PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name)
+PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice handle, const char *name)
 {
-    PFN_vkVoidFunction found = find_command(device_commands, name);
-    found = found ? found : find_command(cache_commands, name);
-    found = found ? found : find_command(pipeline_commands, name);
-    if (!found && device_of(device)->binaries && device_of(device)->settings->binaries != PART_NULL)
-        found = find_command(binary_commands, name);
-    if (!found && device_of(device)->ray_tracing)
-        found = find_command(ray_commands, name);
-    if (!found && device_of(device)->ray_tracing)
-        found = find_command(deferred_commands, name);
-    if (!found && device_of(device)->swapchain)
-        found = find_command(swapchain_commands, name);
-    if (!found && device_of(device)->more_pipelines)
-        found = find_command(more_pipeline_commands, name);
+    const DriverDevice *device = device_of(handle);
+    const struct {
+        const EntryPoint *commands;
+        bool enabled;
+    } all[] = {
+        {device_commands, true},
+        {cache_commands, true},
+        {pipeline_commands, true},
+        {binary_commands, device->binaries && device->settings->binaries != PART_NULL},
+        {ray_commands, device->ray_tracing},
+        {swapchain_commands, device->swapchain},
+        {more_pipeline_commands, device->more_pipelines},
+    };
+    PFN_vkVoidFunction found = NULL;
+    for (size_t i = 0; !found && i < sizeof all / sizeof *all; i++)
+        found = all[i].enabled ? find_command(all[i].commands, name) : NULL;
     return found;
 }

@@ -46,7 +46,7 @@
  *          hang               never returns;  slow:MS  takes this many milliseconds longer
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
- *          wait:COUNTER       until that counter of counts.c has grown
+ *          wait:COUNTER       until that counter has grown
  *          until:COUNTER      until that counter is not 0; until:COUNTER:N: until it is N
  *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
@@ -465,7 +465,7 @@ typedef struct {
 /* Each table ends with a NULL name. */
 extern const EntryPoint instance_commands[], physical_commands[], device_commands[];
 extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[], more_pipeline_commands[];
-extern const EntryPoint ray_commands[], deferred_commands[], swapchain_commands[];
+extern const EntryPoint ray_commands[], swapchain_commands[];
 PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name);
 PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name);
 

@@ -72,20 +72,6 @@ static VkResult VKAPI_CALL enumerate_devices(VkInstance instance, uint32_t *coun
     return devices && room < all ? VK_INCOMPLETE : VK_SUCCESS;
 }
 
-static VkResult VKAPI_CALL enumerate_groups(VkInstance instance, uint32_t *count,
-                                            VkPhysicalDeviceGroupProperties *groups)
-{
-    DriverInstance *of = (DriverInstance *)(void *)instance;
-    uint32_t room = *count, all = settings.device_count;
-    *count = groups && room < all ? room : all;
-    for (uint32_t i = 0; groups && i < *count; i++) {
-        groups[i].physicalDeviceCount = 1;
-        groups[i].physicalDevices[0] = (VkPhysicalDevice)(void *)&of->devices[i];
-        groups[i].subsetAllocation = VK_FALSE;
-    }
-    return groups && room < all ? VK_INCOMPLETE : VK_SUCCESS;
-}
-
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkDevice *device)
 {
@@ -119,7 +105,6 @@ const EntryPoint instance_commands[] = {
     ENTRY("vkCreateInstance", create_instance),
     ENTRY("vkDestroyInstance", destroy_instance),
     ENTRY("vkEnumeratePhysicalDevices", enumerate_devices),
-    ENTRY("vkEnumeratePhysicalDeviceGroups", enumerate_groups),
     ENTRY("vkCreateDevice", create_device),
     ENTRY("vkGetDeviceProcAddr", get_device_command),
     {NULL, NULL},
@@ -134,9 +119,8 @@ PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
 
 static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
 {
-    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
-                                        cache_commands,    pipeline_commands, binary_commands,
-                                        ray_commands,      deferred_commands, swapchain_commands};
+    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands, cache_commands,
+                                        pipeline_commands, binary_commands,   ray_commands,    swapchain_commands};
     PFN_vkVoidFunction found = NULL;
     for (size_t i = 0; !found && i < sizeof tables / sizeof *tables; i++)
         found = find_command(tables[i], name);

@@ -210,10 +210,6 @@ const EntryPoint ray_commands[] = {
     ENTRY("vkGetRayTracingShaderGroupHandlesKHR", get_handles),
     ENTRY("vkGetRayTracingCaptureReplayShaderGroupHandlesKHR", get_handles),
     ENTRY("vkGetRayTracingShaderGroupStackSizeKHR", get_stack_size),
-    {NULL, NULL},
-};
-
-const EntryPoint deferred_commands[] = {
     ENTRY("vkCreateDeferredOperationKHR", create_operation),
     ENTRY("vkDestroyDeferredOperationKHR", destroy_operation),
     ENTRY("vkDeferredOperationJoinKHR", join),

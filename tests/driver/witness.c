@@ -46,24 +46,18 @@ static void write_line(const char *line, size_t length)
         abort(); /* the next process would report what is right */
 }
 
-static void write_words(const char *what, const char *format, va_list arguments)
-{
-    char line[512];
-    int length = snprintf(line, sizeof line, "%s ", what);
-    length += vsnprintf(line + length, sizeof line - 2 - (size_t)length, format, arguments);
-    if ((size_t)length > sizeof line - 2)
-        length = sizeof line - 2;
-    line[length++] = '\n';
-    write_line(line, (size_t)length);
-}
-
 void violation(const char *format, ...)
 {
+    char line[512] = "VIOLATION ";
+    const size_t start = strlen(line), room = sizeof line - 2 - start;
     va_list arguments;
     va_start(arguments, format);
-    count(COUNT_VIOLATIONS, 1);
-    write_words("VIOLATION", format, arguments);
+    size_t length = (size_t)vsnprintf(line + start, room, format, arguments);
     va_end(arguments);
+    length = start + (length < room ? length : room - 1);
+    line[length++] = '\n';
+    count(COUNT_VIOLATIONS, 1);
+    write_line(line, length);
 }
 
 /* What this process and others have appended since the last time: whole lines. */

@@ -24,10 +24,6 @@ def write(what, **values):
 
 
 class Mine(Policy):
-    def admit_cache(self, data, facts, settings):
-        write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot)
-        return super().admit_cache(data, facts, settings)
-
     def keep_cell(self, cell, program, settings):
         write("cell", fingerprint=cell.fingerprint, kind=cell.kind)
         return True

@@ -29,6 +29,9 @@ from pylayer.store.reader import Reader
 COUNT = 3 * CHUNK_CELLS
 #: So large that these cells are more than the bytes from which on cells are joined.
 PAYLOAD = "payload=2048;guilty=40"
+#: All cells have the same large part in them.
+SHARED = 1 << 18
+LARGE = f"payload=2048;shared={SHARED}"
 
 
 def records(world: World) -> Counter[bytes]:
@@ -52,12 +55,10 @@ def run(
 def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver) -> None:
     """If all cells have the same large part in them, the store has it once for many pipelines, and a later run finds
     all of them."""
-    shared = 1 << 18
-    script = f"payload=2048;shared={shared}"
-    assert run(scripted, script=script) == COUNT
+    assert run(scripted, script=LARGE) == COUNT
     stored = sum(path.stat().st_size for path in scripted.world.stored_files())
-    assert stored < 12 * shared  # as cells, they are 96 times as large
-    assert run(scripted, script=script) == 0
+    assert stored < 12 * SHARED  # as cells, they are 96 times as large
+    assert run(scripted, script=LARGE) == 0
     found = records(scripted.world)
     assert found[CHUNK]
 
@@ -65,8 +66,7 @@ def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver)
 def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
     """No mark counts in exit(), so a driver that crashes when it joins cells would do so in each run: large cells that
     wait for others are stored as they are."""
-    script = f"payload=2048;shared={1 << 18};merge=crash@9+"
-    scripted.program("host", "instance", "device", "pipelines", 8, script=script)
+    scripted.program("host", "instance", "device", "pipelines", 8, script=f"{LARGE};merge=crash@9+")
     assert scripted.counts["compiles"] == 8
     assert records(scripted.world) == {CELL: 8}
 
@@ -74,36 +74,32 @@ def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
 @pytest.mark.parametrize("rules", ["write:ENOSPC:path=.pack:nth=2", "rename:EIO:path=.pack"])
 def test_large_cells_on_a_disk_that_fails(scripted: ScriptedDriver, rules: str) -> None:
     """Half a chunk does not stay on a full disk, and the next run stores it."""
-    script = f"payload=2048;shared={1 << 18}"
     disk = FailingDisk(scripted.world, rules)
-    run(scripted, script=script, **disk.environment)
+    run(scripted, script=LARGE, **disk.environment)
     assert disk.struck and not leftovers(scripted.world.store)
-    run(scripted, script=script)
-    assert run(scripted, script=script) == 0
+    run(scripted, script=LARGE)
+    assert run(scripted, script=LARGE) == 0
 
 
 def test_large_cells_while_storing_is_paused(scripted: ScriptedDriver) -> None:
     """After a failed write nothing is joined and written for some seconds, as with other cells. What is lost is
     counted."""
-    script = f"payload=2048;shared={1 << 18}"
     disk = FailingDisk(scripted.world, "write:ENOSPC:path=.pack")
-    run(scripted, script=script, **disk.environment)
+    run(scripted, script=LARGE, **disk.environment)
     last = scripted.world.runs()[-1]
     assert (len(disk.struck), last["write_errors"], last["lost_records"]) == (1, 1, COUNT)
 
 
 def test_large_cells_are_not_synced(scripted: ScriptedDriver) -> None:
     """They replace no other file, so policy waits for no disk, and one that fails to sync loses nothing."""
-    script = f"payload=2048;shared={1 << 18}"
-    run(scripted, script=script, **FailingDisk(scripted.world, "fsync:EIO:path=.pack").environment)
-    assert run(scripted, script=script) == 0
+    run(scripted, script=LARGE, **FailingDisk(scripted.world, "fsync:EIO:path=.pack").environment)
+    assert run(scripted, script=LARGE) == 0
 
 
 def test_large_cells_in_a_folder_that_is_gone(scripted: ScriptedDriver) -> None:
     """Somebody deletes the store while a program compiles. It is made anew, as for other cells."""
-    script = f"payload=2048;shared={1 << 18}"
     gone = ("instance", "device", "spawn", f"rm -r {scripted.world.store}/store", "pipelines", 8)
-    scripted.program("host", *gone, "destroy-device", "destroy-instance", script=script)
+    scripted.program("host", *gone, "destroy-device", "destroy-instance", script=LARGE)
     assert records(scripted.world) == {CHUNK: 1}
 
 

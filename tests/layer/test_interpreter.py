@@ -401,18 +401,6 @@ def test_damage_in_an_event(world: World, damage: str) -> None:
 # ---- what the user sees ---------------------------------------------------------------------------------
 
 
-def test_stats_say_it(world: World) -> None:
-    """`pylayer stats` shows one line for a class that was switched off."""
-    world.demo("--count", COUNT, **write_policy(world, keep_cell="raise ValueError('no')"))
-    command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
-    text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split())
-    assert (
-        "pipelines: policy class mine:Mine was switched off: 3 failures in a row; the last: keep_cell: ValueError: no "
-        "(mine.py, line "
-    ) in text
-    assert "(failures: 3)" in text
-
-
 # ---- policy files ----------------------------------------------------------------------------------
 
 

@@ -285,33 +285,25 @@ def test_store_that_is_not_written(world: World, setting: str, tmp_path: Path) -
     assert list((runtime / "pylayer-live").iterdir()) == []
 
 
-#: Damage that leaves nothing of a crash marker.
-WOUNDS: dict[str, Callable[[bytearray], bytearray]] = {
-    "empty": lambda data: bytearray(),
-    "a piece": lambda data: data[:100],
-    "zeros": lambda data: bytearray(len(data)),
-    "ones": lambda data: bytearray(b"\xff" * len(data)),
+def replaced(data: bytes, at: int, new: bytes) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+RUN = crash_marker.RUN_OFFSET
+#: Damage to a crash marker, with the place of its text.
+WOUNDS: dict[str, Callable[[bytes, int], bytes]] = {
+    "empty": lambda data, text: b"",
+    "a piece": lambda data, text: data[:100],
+    "zeros": lambda data, text: bytes(len(data)),
+    "ones": lambda data, text: b"\xff" * len(data),
+    "truncated": lambda data, text: data[: RUN + 100],
+    "no run": lambda data, text: replaced(data, RUN, bytes(len(data) - RUN)),
+    "endless": lambda data, text: replaced(data, text, b"layout=s:1 99999999 1"[:20]),
+    "far": lambda data, text: data[:text] + b"layout=s:%d 2 4096" % 10**30 + data[data.index(b"\n", text) :],
 }
 
 
-def wound(path: Path, how: str) -> None:
-    data = bytearray(path.read_bytes())
-    text = data.index(b"layout=s:", crash_marker.RUN_OFFSET)
-    if how in WOUNDS:
-        data = WOUNDS[how](data)
-    elif how == "truncated":
-        data = data[: crash_marker.RUN_OFFSET + 100]
-    elif how == "no run":
-        data[crash_marker.RUN_OFFSET :] = bytes(len(data) - crash_marker.RUN_OFFSET)
-    elif how == "endless":
-        data[text : text + 9 + 11] = b"layout=s:1 99999999 1"[: 9 + 11]
-    else:
-        line = data.index(b"\n", text)
-        data[text:line] = b"layout=s:%d 2 4096" % 10**30
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("how", [*WOUNDS, "truncated", "no run", "endless", "far"])
+@pytest.mark.parametrize("how", WOUNDS)
 def test_damaged_marker(world: World, how: str) -> None:
     """A crash marker that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and
     the file is deleted by the next start of the layer or of policy, which blocks nothing."""
@@ -319,7 +311,8 @@ def test_damaged_marker(world: World, how: str) -> None:
     before = len(world.runs())
     kill(world)
     (path,) = world.live_files()
-    wound(path, how)
+    data = path.read_bytes()
+    path.write_bytes(WOUNDS[how](data, data.index(b"layout=s:", RUN)))
     assert len(world.runs()) == before and told(world, "stats", "--runs")["processes"] is not None
     assert told(world, "stats")["total"]["runs"] == before
     run(world, *WARM, *END)

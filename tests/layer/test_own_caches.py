@@ -393,23 +393,6 @@ def test_stored_pipelines_in_a_cache_with_data(world: World, file: Path) -> None
 # ---- Data that is not from this driver -----------------------------------------------------------
 
 
-@pytest.fixture
-def saved(world: World, tmp_path: Path) -> Path:
-    """Returns a cache file that this driver wrote for 20 pipelines, without the layer."""
-    path = tmp_path / "application.cache"
-    world.demo("--count", 20, "--cache", "object", "--cache-save", path, layers=None)
-    return path
-
-
-def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path) -> None:
-    """After its data was refused, the application's cache holds all pipelines when it is saved."""
-    saved.write_bytes(saved.read_bytes()[:16] + bytes(16) + saved.read_bytes()[32:])  # another UUID
-    repaired = tmp_path / "repaired.cache"
-    world.demo("--count", 20, "--cache", saved, "--cache-save", repaired)
-    alone = world.demo("--count", 20, "--cache", repaired, "--feedback", layers=None)
-    assert alone["feedback"]["application_cache_hit"] == 20
-
-
 def test_zero_length_with_a_pointer(world: World) -> None:
     """A pointer with a length of zero becomes an empty cache."""
     process = world.recipe(ZERO_LENGTH)

@@ -142,37 +142,43 @@ def test_every_built_in_rule(world: World) -> None:
         assert_untouched(seen)
 
 
-def test_rule_of_the_user(world: World) -> None:
-    """A rule that the user adds applies at once. The first time policy decides; later the layer decides without an
+#: Rules of policy files, and which programs they skip: the executable, the application and the engine.
+RULES: dict[str, dict[tuple[str, ...], bool]] = {
+    "skip: [{executable: 'my launch*', application: 'Launcher ?'}]": {
+        ("My Launcher", "launcher 2"): True,
+        ("My Launcher", "launcher 20"): False,
+        ("Other", "launcher 2"): False,
+    },
+    "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]": {
+        ("program", "ÄPFEL und Birnen"): True,
+        ("program", "x", "WebEngine"): True,
+        ("program", "x", "engine"): False,
+    },
+    # never_skip takes precedence over the built-in rules and the user's.
+    "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]": {
+        ("vulkaninfo",): False,
+        ("mine-too",): False,
+        ("mine",): True,
+        ("steam",): True,
+    },
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_rules_of_the_user(world: World, rules: str) -> None:
+    """Rules that the user adds apply at once. The first time policy decides; later the layer decides without an
     interpreter."""
-    policy_file(world, "skip: [{executable: 'my launch*', application: 'Launcher ?'}]\n")
-    first = run_as(world, "My Launcher", "launcher 2")
-    assert first.skipped and first.interpreter
-    assert not list(world.store.glob("store/*")) and len(copies(world)) == 1
-    assert_untouched(run_as(world, "My Launcher", "launcher 2"))
-    assert not run_as(world, "My Launcher", "launcher 20").skipped
-    assert not run_as(world, "Other", "launcher 2").skipped
-
-
-def test_application_and_engine(world: World) -> None:
-    """Rules can name the application and the engine that the program passes to vkCreateInstance."""
-    policy_file(world, "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]\n")
+    policy_file(world, f"{rules}\n")
+    for program, skipped in RULES[rules].items():
+        shutil.rmtree(world.store, ignore_errors=True)
+        first = run_as(world, *program)
+        assert (first.skipped, first.interpreter) == (skipped, program != ("steam",)), program
+        assert not skipped or not list(world.store.glob("store/*"))
     compile_policy(world)
-    assert_untouched(run_as(world, "program", "ÄPFEL und Birnen"))
-    assert_untouched(run_as(world, "program", "x", "WebEngine"))
-    assert not run_as(world, "program", "x", "engine").skipped
-
-
-def test_built_in_rule_undone(world: World) -> None:
-    """never_skip takes precedence over the built-in rules and the user's, at once and in later runs."""
-    policy_file(
-        world, "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]\n"
-    )
-    for _ in range(2):
-        assert not run_as(world, "vulkaninfo").skipped
-        assert not run_as(world, "mine-too").skipped
-    assert_untouched(run_as(world, "mine"))
-    assert_untouched(run_as(world, "steam"))
+    for program, skipped in RULES[rules].items():
+        seen = run_as(world, *program)
+        assert_untouched(seen) if skipped else None
+        assert seen.skipped == skipped, program
 
 
 def test_change_of_the_policy_file(world: World) -> None:

@@ -134,13 +134,19 @@ def test_state_cannot_be_written(real: World) -> None:
     assert len(only_state(real).created) == 41
 
 
+def add_large_state(world: World) -> int:
+    """Adds three times as much as `state_mib: 1` allows. Returns the program's number."""
+    (program,) = state.programs(str(world.store))
+    large = state.writer(str(world.store), program, "pipelines")
+    large.append(state.object_parts(bytes(3 << 20)))
+    large.close()
+    return program
+
+
 def test_the_limit(real: World) -> None:
     """What a run does not record because of `state_mib`, a later run records, once a compaction has made room."""
     real.demo("--count", 4, **recording(real))
-    (program,) = state.programs(str(real.store))
-    large = state.writer(str(real.store), program, "pipelines")
-    large.append(state.object_parts(bytes(3 << 20)))
-    large.close()
+    add_large_state(real)
     env = recording(real, "state_mib: 1\n")
     for _ in range(2):
         real.demo("--count", 6, **env)
@@ -153,10 +159,7 @@ def test_the_limit(real: World) -> None:
 def test_the_limit_with_another_device(real: World) -> None:
     """If there is no room for the device that known pipelines are created with now, a later run records them."""
     real.demo("--count", 4, **recording(real))
-    (program,) = state.programs(str(real.store))
-    large = state.writer(str(real.store), program, "pipelines")
-    large.append(state.object_parts(bytes(3 << 20)))
-    large.close()
+    program = add_large_state(real)
     state.record_again(str(real.store), program)
     real.demo("--count", 4, "--features13", "--api", "1.3", **recording(real, "state_mib: 1\n"))
     assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == 4

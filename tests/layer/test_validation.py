@@ -30,28 +30,16 @@ WAYS = ways(
         "derivatives",
         "may not compile",
         "own cache, threads",
+        "feedback in batches",
         "Vulkan 1.0",
         "features chained and asked for",
     )
 )
-#: Modes with which a device can have pipeline binaries.
-FOR_BINARIES: dict[str, Arguments] = {
-    name: [*arguments, "--api", "1.3"]
-    for name, arguments in ways(
-        only=(
-            "mixed",
-            "ray tracing",
-            "libraries, feedback",
-            "feedback in batches",
-            "derivatives",
-            "own cache, threads",
-            "features chained and asked for",
-        )
-    ).items()
-}
+#: The same for devices that can have pipeline binaries.
+FOR_BINARIES: dict[str, Arguments] = {way: [*arguments, "--api", "1.3"] for way, arguments in WAYS.items()}
 #: Modes for validation above the layer, which sees what the program gets: handles, results and cache data. Threads and
 #: device chains do not change these.
-SEEN_ABOVE = ("ray tracing", "libraries, feedback", "own cache, threads")
+SEEN_ABOVE = ("deferred ray tracing", "libraries, feedback", "own cache, threads")
 
 #: Modes of the program that uses VK_KHR_pipeline_binary. Without the layer, validation reports nothing in any of them.
 USING_BINARIES: dict[str, Arguments] = {
