@@ -170,16 +170,6 @@ static VkResult VKAPI_CALL get_result(VkDevice device, VkDeferredOperationKHR ha
     return result;
 }
 
-static uint32_t VKAPI_CALL get_max_concurrency(VkDevice device, VkDeferredOperationKHR handle)
-{
-    COMMAND_OF(device, self);
-    Operation *operation = operation_of(handle);
-    pthread_mutex_lock(&operation->mutex);
-    uint32_t threads = operation->pending ? operation->call.count - operation->begun : 0;
-    pthread_mutex_unlock(&operation->mutex);
-    return threads;
-}
-
 /* ---- groups ---- */
 
 enum { HANDLE_BYTES = 32 };
@@ -214,6 +204,5 @@ const EntryPoint ray_commands[] = {
     ENTRY("vkDestroyDeferredOperationKHR", destroy_operation),
     ENTRY("vkDeferredOperationJoinKHR", join),
     ENTRY("vkGetDeferredOperationResultKHR", get_result),
-    ENTRY("vkGetDeferredOperationMaxConcurrencyKHR", get_max_concurrency),
     {NULL, NULL},
 };

@@ -47,12 +47,9 @@ def test_allocation_callbacks(quick: World, script: str) -> None:
 @pytest.mark.parametrize(("device", "arguments"), [("allocator", ()), ("", ("allocator",))])
 def test_allocation_callbacks_and_threads(world: World, device: str, arguments: tuple[str, ...]) -> None:
     """Only a thread that is in one of the program's commands calls the allocation callbacks of the program's device or
-    instance, never the thread that loads the store."""
+    instance, never a thread of policy."""
     first = f"device control maintenance5 {device}"
     assert run_recipe(world, first, COMPUTE, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
-    # Policy answers about the second cache's data after it has loaded the store, without help of this thread.
-    recipe = (first, "cache C0", "read D0 C0", "cache C1 data=D0")
-    assert run_recipe(world, *recipe, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
 
 
 def test_feedback_of_stages_is_cleared(world: World) -> None:

@@ -481,14 +481,6 @@ def test_inside_of_dlopen(world: World, way: str) -> None:
     assert (world.last()["hits"], world.last()["compiled"]) == (4, 0)
 
 
-def test_records_that_only_policy_reads(world: World) -> None:
-    """Pipeline creation inside of dlopen does not wait for a load that cannot begin."""
-    config = world.policy("settings: {mode: binaries}\n")
-    for _ in range(2):
-        world.run([str(HOST), *INSIDE["constructor"]], **config)
-    assert not waits(world, INSIDE["constructor"], **config)
-
-
 def test_unknown_cache_data(world: World, tmp_path: Path) -> None:
     """vkCreatePipelineCache inside of dlopen does not wait for policy's verdict on unknown data: it passes."""
     file = str(tmp_path / "cache")

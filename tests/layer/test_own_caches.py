@@ -354,15 +354,13 @@ def test_a_driver_that_moves_what_it_merges(scripted: ScriptedDriver, tmp_path: 
 
 
 def test_stored_pipelines_in_several_caches(scripted: ScriptedDriver) -> None:
-    """On such a driver, too, each cache of a program gets what the store has, where policy hands it over."""
-    env = scripted.world.policy_class("class Mine(Policy):\n    pass\n")
+    """On such a driver, too, each cache of a program gets what the store has."""
     caches = "".join(
         f"cache{cache}: cache C{cache}\n"
         + "".join(f"c{cache}-{n}: compute C{cache}: P{2 * cache + n} shader=kernel spec={n}\n" for n in range(2))
         for cache in range(3)
     )
     for compiled in (2, 0):
-        scripted.world.environment.update(env)
         scripted.recipe(f"device all modules\n{caches}", script=OLD_RADV)
         assert (scripted.world.last()["pipelines"], scripted.world.last()["compiled"]) == (6, compiled)
 
