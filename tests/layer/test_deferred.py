@@ -3,13 +3,14 @@ they return VK_OPERATION_DEFERRED_KHR, that leave it to the threads that join, o
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from disk import age, uses_in
 from recipes.seen import parse
 from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, ROOT, Run, World, seen
+from world import ROOT, Run, seen
 
 from pylayer.store.contents import RECENT_SECONDS
 from pylayer.store.format import CELL
@@ -26,26 +27,20 @@ DEFERRALS = ["at-once", "to-join", "never"]
 class Deferring:
     """Programs on a scripted driver that defers in one of these ways, or on RADV."""
 
-    def __init__(self, world: World, deferral: str, scripted: ScriptedDriver | None) -> None:
-        self.world = world
+    def __init__(self, directory: Path, deferral: str) -> None:
         self.deferral = deferral
-        self.scripted = scripted
+        self.scripted = ScriptedDriver(directory, "radv" if deferral == "radv" else "test")
+        self.world = self.scripted.world
         #: Like RADV without its disk cache, with pipelines of about the same size.
         self.script = f"payload=2000;internal-cache=no;binaries=no;deferral={deferral}"
 
-    def program(self, recipe: str = "deferred", layered: bool = True, script: str = "", **options: Any) -> Calls:
+    def program(self, recipe: str = "deferred", script: str = "", **options: Any) -> Calls:
         """Runs tests/recipes/RECIPE.recipe. Returns what it printed, by name of the call."""
-        path = str(ROOT / "tests" / "recipes" / f"{recipe}.recipe")
-        if self.scripted:
-            script = f"{self.script};binaries=yes;{script}"
-            output = self.scripted.program("recipes", path, layered=layered, script=script, **options).stdout
-        else:
-            command = [str(BUILD / "tests" / "recipes"), path]
-            output = self.world.run(command, VK_INSTANCE_LAYERS=LAYER_NAME if layered else None).stdout
-        return calls_of(output)
+        path = ROOT / "tests" / "recipes" / f"{recipe}.recipe"
+        script = f"{self.script};binaries=yes;{script}"
+        return calls_of(self.scripted.program("recipes", path, script=script, **options).stdout)
 
     def demo(self, *arguments: str | int, script: str = "", **options: Any) -> Run:
-        assert self.scripted
         return self.scripted.demo("--ray-tracing", *arguments, script=f"{self.script};{script}", **options)
 
 
@@ -74,24 +69,21 @@ def calls_of(output: str) -> Calls:
 
 
 @pytest.fixture(params=["radv", *DEFERRALS])
-def driver(request: pytest.FixtureRequest) -> Deferring:
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Deferring:
     """RADV and each of the scripted drivers."""
-    if request.param == "radv":
-        return Deferring(request.getfixturevalue("world"), "at-once", None)
-    scripted = request.getfixturevalue("scripted")
-    return Deferring(scripted.world, request.param, scripted)
+    return Deferring(tmp_path, request.param)
 
 
 @pytest.fixture(params=DEFERRALS)
-def scriptable(request: pytest.FixtureRequest, scripted: ScriptedDriver) -> Deferring:
+def scriptable(request: pytest.FixtureRequest, tmp_path: Path) -> Deferring:
     """Each of the scripted drivers, which can have faults."""
-    return Deferring(scripted.world, request.param, scripted)
+    return Deferring(tmp_path, request.param)
 
 
 @pytest.fixture
-def deferring(scripted: ScriptedDriver) -> Deferring:
+def deferring(tmp_path: Path) -> Deferring:
     """The driver that leaves the work to the threads that join."""
-    return Deferring(scripted.world, "to-join", scripted)
+    return Deferring(tmp_path, "to-join")
 
 
 def results(calls: Calls) -> Calls:
@@ -150,10 +142,10 @@ def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
 
 
 @pytest.mark.parametrize("deferral", ["at-once", "never"])
-def test_cache_after_an_operation_that_passed(scripted: ScriptedDriver, deferral: str) -> None:
+def test_cache_after_an_operation_that_passed(tmp_path: Path, deferral: str) -> None:
     """What is created later with the cache of an operation that passed is in that cache, if the operation was complete
     at once. If not, the layer does not know its end, and merges nothing into the cache."""
-    driver = Deferring(scripted.world, deferral, scripted)
+    driver = Deferring(tmp_path, deferral)
     alone = driver.program("deferred_passed", layered=False)
     for _ in range(2):
         assert driver.program("deferred_passed")["saved"] == alone["saved"]
@@ -196,7 +188,7 @@ def test_operation_that_is_never_joined(deferring: Deferring) -> None:
     """A program that destroys its device with a pending operation ends as it does without the layer."""
     for layered in (False, True):
         deferring.program("deferred_unjoined", layered=layered, allow=True)
-        assert deferring.scripted and "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
+        assert "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
         deferring.scripted.witness.unlink()
     assert deferring.world.last()["compiled"] == 0
 
