@@ -1,4 +1,5 @@
-"""What is on the disk: a store's content by program, and a disk that fails (tests/storage)."""
+"""What is on the disk: a store's content by program and as a run finds it, uses, and stores that a run filled; and a
+disk that fails (tests/storage)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The binaries mode, on RADV and on a driver whose VK_KHR_pipeline_binary fails, lies or is incomplete. The program
-sees what it sees without the layer. Afterwards the store is whole and the pipelines are hits."""
+sees what it sees without the layer. Afterwards the store is whole and the pipelines are hits. Programs that use the
+extension themselves may bring back the bytes that they read. Altered data never reaches the driver, which would crash
+on it or execute it."""
 
 from __future__ import annotations
 

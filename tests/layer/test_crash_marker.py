@@ -1,5 +1,6 @@
 """The crash marker. Stored data that crashes the driver ends one process and is then blocked. A crash with another
-cause blocks nothing. The scripted driver crashes where a test tells it to."""
+cause blocks nothing. What makes later runs do less needs evidence, concerns the program that gave it, and ends. The
+scripted driver crashes and hangs where a test tells it to."""
 
 from __future__ import annotations
 

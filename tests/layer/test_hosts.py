@@ -1,5 +1,6 @@
 """Programs that end in unusual ways, use signals, fork, change their environment, have a Python of their own, use
-Vulkan inside of dlopen, or are built with a sanitizer."""
+Vulkan inside of dlopen, are built with a sanitizer, have resource limits, run in a sandbox, or have other descriptors
+and directories than they began with."""
 
 from __future__ import annotations
 

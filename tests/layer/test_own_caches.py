@@ -1,5 +1,6 @@
 """Programs that load and save a cache of their own, and compile nothing. What they read from the driver under the layer
-passes without an interpreter. All other data is asked about, and data of another driver is refused."""
+passes without an interpreter. All other data is asked about, and data of another driver is refused. No valid cache is
+ever refused, whatever is missing from the history, and reads and merges are as without the layer."""
 
 from __future__ import annotations
 
@@ -388,7 +389,12 @@ def test_stored_pipelines_in_a_cache_with_data(world: World, file: Path) -> None
     assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT + 4, 0)
 
 
-# ---- Data that is not from this driver -----------------------------------------------------------
+def test_header_alone(world: World, file: Path) -> None:
+    """A header without entries passes, because it is what an empty cache returns."""
+    run(world, file)
+    file.write_bytes(file.read_bytes()[:32])
+    run(world, file)
+    assert world.last()["caches_emptied"] == 0
 
 
 def test_zero_length_with_a_pointer(world: World) -> None:

@@ -115,7 +115,7 @@ def test_program_does_not_wait_for_the_verdict(world: World) -> None:
     assert run["cache_outcomes"] == {"attested": 1}
 
 
-# ---- Presets -------------------------------------------------------------------------------------
+# ---- The others ----------------------------------------------------------------------------------
 
 
 def test_players(world: World, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every way to create a pipeline, through the real layer: the recipes in tests/recipes/ways. The program sees what it
-sees without the layer, and the second run compiles nothing."""
+sees without the layer, and the second run compiles nothing. Programs that keep identifiers of their shaders and no
+SPIR-V (VK_EXT_shader_module_identifier) get their pipelines from the store."""
 
 from __future__ import annotations
 
@@ -208,7 +209,7 @@ def test_validation_of_recipes(world: World, row: Row) -> None:
         assert rules_broken(world, row.arguments, LAYER_NAME) <= rules_broken_alone(row.arguments)
 
 
-# ---- VK_EXT_shader_module_identifier -------------------------------------------------------------
+# ---- VK_EXT_shader_module_identifier: tests/recipes/identifiers.py has the recipes ---------------
 
 
 COMPILE_REQUIRED = 1000297000

@@ -1,5 +1,5 @@
 """The timeline of a run: what was compiled, when, by which thread, with which outcome and under which name, for every
-mode."""
+mode; and which frames were late by it."""
 
 from __future__ import annotations
 
