@@ -245,7 +245,6 @@ void *allocate(size_t size);
     X(COMPILES, "compiles")                                                                                            \
     X(HITS, "hits")                                                                                                    \
     X(PROBES, "probes")                                                                                                \
-    X(WITH_CACHE, "with-cache")                                                                                        \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
     X(CAPTURED, "captured")                                                                                            \
     X(FROM_DATA, "made-from-data")                                                                                     \
