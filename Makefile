@@ -170,7 +170,7 @@ evidence: programs setup $(VENV)/extra-test $(VENV)/extra-foreign test-foreign-p
 
 # 200 hitches, alone and beside eight busy processes: is each frame told as the program measured it?
 hitches: setup $(VENV)/extra-test programs-driver programs-layer
-	HITCHES=200 $(BIN)/pytest -q -s tests/layer/test_frames.py -k busy
+	HITCHES=200 $(BIN)/pytest -q -s tests/layer/test_timeline.py -k busy
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py

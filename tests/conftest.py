@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 # Their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite(
-    "cli.stores", "cli.user", "disk", "fleet.fleets", "host_steps", "pipeline_binaries", "poison", "report.browser",
+    "cli.stores", "cli.user", "disk", "fleet.fleets", "host_steps", "pipeline_binaries", "report.browser",
     "scripted_driver", "unit.folders", "unit.things", "world",
 )  # fmt: skip
 
 from pipeline_binaries import APPLICATION  # noqa: E402
 from scripted_driver import ScriptedDriver  # noqa: E402
-from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
+from world import PACKAGE, ROOT, World, quick_world  # noqa: E402
 
 # A shell has what it starts in the background ignore SIGINT, and nohup has it ignore SIGHUP. Programs inherit what is
 # ignored, so no test could end them by these signals.
@@ -48,7 +48,6 @@ SKIPS = (
     "this machine gives this user no overlay mounts",
     "this system has no registry: ",
     "this system's RADV has no VK_KHR_pipeline_binary",
-    "this user has no private group",
     "there is no ",  # library of DXVK or vkd3d-proton
     "this Wine runs no 32-bit programs ",
     "validation crashes in this program without the layer",
@@ -133,12 +132,6 @@ def mode_needs_binaries(request: pytest.FixtureRequest) -> None:
 def lavapipe(tmp_path: Path) -> World:
     """Lavapipe, which renders and whose pipeline cache is a stub."""
     return World(tmp_path, "lavapipe")
-
-
-@pytest.fixture
-def demo(world: World) -> Callable[..., Run]:
-    """``world.demo``."""
-    return world.demo
 
 
 @pytest.fixture(autouse=True)

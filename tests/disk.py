@@ -1,17 +1,23 @@
-"""What is on the disk: a store's content by program, and a disk that fails (tests/storage)."""
+"""What is on the disk: a store's content by program and as a run finds it, uses, and stores that a run filled; and a
+disk that fails (tests/storage)."""
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 from world import BUILD, World
 
 from pylayer.common import file_kinds
-from pylayer.store import format, journal
+from pylayer.store import contents, format, journal, reader
 from pylayer.store.compaction import SMALL_PACK_BYTES
+from pylayer.store.contents import fingerprints_of
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
@@ -171,3 +177,111 @@ def split_journals(world: World, count: int) -> None:
 def compact_everything(root: Path, **options: object) -> subprocess.Popen[bytes]:
     """Starts a process that compacts the whole store, as `pylayer trim` does."""
     return subprocess.Popen([sys.executable, "-I", "-c", FOLD_EVERYTHING, str(root)], **options)  # type: ignore[call-overload,no-any-return]
+
+
+@functools.cache
+def _filled(driver: str, arguments: tuple[str, ...], journals: int, packed: bool) -> tempfile.TemporaryDirectory[str]:
+    """Returns a directory with a store that one run filled. It is deleted when the process ends."""
+    directory = tempfile.TemporaryDirectory()
+    world = World(Path(directory.name), driver)
+    world.demo(*arguments, "--no-destroy", PYLAYER_TEST_DRIVER="guilty=3", **world.never_idle())
+    if journals > 1:
+        split_journals(world, journals)
+    if packed:
+        assert compact_everything(world.store).wait(60) == 0
+    shutil.rmtree(world.store / "plans", ignore_errors=True)
+    return directory
+
+
+#: The driver crashes over the third pipeline of a store that ``fill`` made.
+CRASH = {"PYLAYER_TEST_DRIVER": "pipeline=crash?guilty"}
+
+
+def fill(world: World, *arguments: str | int, journals: int = 1, packed: bool = False) -> None:
+    """Gives the world a store that one run of the demo filled. What it holds is in so many closed journals, or in a
+    pack. There is no plan, so policy reads it in the next run."""
+    driver = "test" if "test_driver" in world.environment["VK_DRIVER_FILES"] else "radv"
+    filled = _filled(driver, tuple(map(str, arguments)), journals, packed)
+    shutil.copytree(Path(filled.name) / "store", world.store, dirs_exist_ok=True)
+
+
+# ---- Uses ----------------------------------------------------------------------------------------
+
+
+def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], int]]]:
+    """Returns a journal's header, and the fingerprints and time of each of its USED records."""
+    file, damage = reader.Reader(str(path)), []  # type: tuple[reader.Reader, list[format.Damage]]
+    header, outcome = file.header()
+    assert header is not None, outcome
+    found = [
+        (contents.fingerprints_of(part.data_of(record)), record.last_used)
+        for part in file.content(header, damage)
+        for record in part.records
+        if record.magic == format.USED
+    ]
+    assert not damage
+    return header, found
+
+
+def age(path: Path, ago: int) -> None:
+    """Makes what a journal says of uses so many seconds old."""
+    data = bytearray(path.read_bytes())
+    header, _ = format.read_file_header(bytes(data))
+    assert header is not None
+    at = format.FILE_HEADER.size
+    while at < len(data):
+        magic, kind, flags, size, create_ns, digest, fingerprint, _, _ = format.RECORD_HEADER.unpack_from(data, at)
+        if magic in (format.USED, format.CELL):
+            when = int(time.time()) - ago
+            head = format.record_header(magic, size, digest, kind, flags, create_ns, fingerprint, when)
+            data[at : at + 64] = bytes(format.seal([head], header.salt)[0])
+        at += format.record_size(size)
+    path.write_bytes(data)
+
+
+# ---- What a run finds ----------------------------------------------------------------------------
+
+
+class Loaded:
+    """All that verifies, and what does not. Data by digest and fingerprint."""
+
+    def __init__(self) -> None:
+        self.cells: dict[tuple[bytes, int], bytes] = {}
+        self.binaries: dict[tuple[bytes, int], bytes] = {}
+        #: Fingerprints of pipelines that runs used.
+        self.used: set[int] = set()
+        self.damage: list[Damage] = []
+        #: How long it took to compile all of them.
+        self.create_ns = 0
+
+    def read(self, path: str, identity_digest: bytes) -> None:
+        """Adds what one file has."""
+        into = {format.CELL: self.cells, format.BINARIES: self.binaries}
+        damage: list[Damage] = []
+        try:
+            for part in Reader(path).verified(identity_digest, damage):
+                for record in part.records:
+                    data = bytes(part.data_of(record))
+                    if record.magic in into:
+                        self.create_ns += record.create_ns if record.name not in into[record.magic] else 0
+                        into[record.magic].setdefault(record.name, data)
+                    elif record.magic == format.USED:
+                        self.used.update(fingerprints_of(data))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            damage.append(Damage.unreadable(path, error))
+        self.damage += [what for what in damage if not what.is_torn_end]
+
+
+def load(folder: Folder, program: int | None) -> Loaded:
+    """Reads what a program has in the user's store and in the system's, or with None all programs."""
+    found = Loaded()
+    problem = folder.problem()
+    if problem is not None:
+        found.damage.append(problem)
+    for path in folder.files(program) if problem is None else []:
+        found.read(path, folder.identity.digest)
+    for path in folder.system_packs(program, []):
+        found.read(path, folder.identity.digest)
+    return found

@@ -40,11 +40,6 @@ def run_host(
     return under
 
 
-def lines(process: subprocess.CompletedProcess[str], level: str = "warn") -> list[str]:
-    """What the layer said at this level."""
-    return [line for line in process.stderr.splitlines() if line.startswith(f"pylayer: {level}:")]
-
-
 def stored(world: World) -> list[int]:
     """Pipelines stored in each run, oldest first."""
     return [run["stored_records"] for run in world.runs()]

@@ -11,11 +11,13 @@ from typing import Any
 
 from click.testing import CliRunner
 from pipeline_binaries import APPLICATION
-from world import BUILD, LAYER_NAME, Run, World, seen
+from world import BUILD, LAYER_NAME, Run, World, said, seen
 
 from pylayer.cli.ls import ls
 
-#: A counter of tests/driver/counts.c.
+#: The demo program.
+DEMO = (str(BUILD / "demo" / "pipelines"), "--json")
+#: A counter of tests/driver/script.c.
 COUNTER = struct.Struct("<24sQ")
 
 
@@ -27,11 +29,11 @@ def read_counts(path: Path) -> dict[str, int]:
 class ScriptedDriver:
     """A world with the scripted driver. tests/driver/driver.h documents ``script``.
 
-    Every run asserts that the witness has no violation, unless ``allow`` is given, and with ``verify`` that the store
-    verifies."""
+    Every run asserts that the witness has no violation, unless ``allow`` is given."""
 
-    def __init__(self, directory: Path) -> None:
-        self.world = World(directory, "test")
+    def __init__(self, directory: Path, driver: str = "test") -> None:
+        #: On another driver scripts have no effect, and nothing is counted.
+        self.world = World(directory, driver)
         self.directory = directory
         self.witness = directory / "witness"
         self.numbers = itertools.count()
@@ -74,11 +76,6 @@ class ScriptedDriver:
         return self.lines("VIOLATION")
 
     @property
-    def hazards(self) -> list[str]:
-        """Lines about known mistakes of RADV."""
-        return self.lines("HAZARD")
-
-    @property
     def devices(self) -> list[str]:
         """Lines about each vkCreateDevice of the last process: the result, the chain and the extensions."""
         return self.lines("device")
@@ -91,31 +88,11 @@ class ScriptedDriver:
         done = CliRunner().invoke(ls, ["--verify", "--json"], env={"PYLAYER_STORE": str(self.world.store)})
         assert done.exit_code == 0, done.output
 
-    def _check(self, allow: bool, verify: bool) -> None:
-        self.take_counts()
-        assert allow or not self.violations
+    def demo(self, *arguments: str | int | Path, verify: bool = False, **options: Any) -> Run:
+        """Runs the demo program, with the options of ``program``. ``verify`` verifies the store afterwards."""
+        result = Run.of(self.program(DEMO, *arguments, **options))
         if verify:
             self.verify()
-
-    def demo(
-        self,
-        *arguments: str | int | Path,
-        script: str = "",
-        layered: bool = True,
-        check: bool = True,
-        allow: bool = False,
-        verify: bool = False,
-        **environment: Any,
-    ) -> Run:
-        """Runs the demo program. ``allow`` permits violations; ``verify`` verifies the store afterwards."""
-        result = self.world.demo(
-            *arguments,
-            layers=LAYER_NAME if layered else None,
-            check=check,
-            **self.environment(script),
-            **environment,
-        )
-        self._check(allow, verify)
         return result
 
     def compiles_after(self, script: str, *arguments: str | int, first: str | None = None) -> int:
@@ -136,9 +113,7 @@ class ScriptedDriver:
     @staticmethod
     def warnings(result: Run) -> str:
         """Returns the layer's warnings and errors."""
-        return "\n".join(
-            line for line in result.stderr.splitlines() if "pylayer: warn" in line or "pylayer: err" in line
-        )
+        return "\n".join(said(result.stderr, "warn", "err"))
 
     def program(
         self,
@@ -150,7 +125,7 @@ class ScriptedDriver:
         allow: bool = False,
         **environment: Any,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs one of the programs that the tests build, or another command."""
+        """Runs one of the programs that the tests build, or another command. ``allow`` permits violations."""
         command = [str(BUILD / "tests" / name)] if isinstance(name, str) else name
         process = self.world.run(
             [*command, *map(str, arguments)],
@@ -159,16 +134,17 @@ class ScriptedDriver:
             **self.environment(script),
             **environment,
         )
-        self._check(allow, False)
+        self.take_counts()
+        assert allow or not self.violations
         return process
 
-    def recipe(
-        self, lines: str, *options: str, script: str = "", layered: bool = True, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        """Runs a recipe (tests/recipes/main.c)."""
-        layers = LAYER_NAME if layered else None
-        process = self.world.recipe(lines, *options, check=check, VK_INSTANCE_LAYERS=layers, **self.environment(script))
-        self._check(False, False)
+    def recipe(self, lines: str, *options: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Runs a recipe (tests/recipes/main.c), with the options of ``program``. What is printed about a line begins
+        with its name."""
+        file = self.directory / "test.recipe"
+        file.write_text(lines)
+        process = self.program("recipes", *options, file, **more)
+        process.stdout = process.stdout.replace("test.", "")
         return process
 
     def application(self, *arguments: str | int | Path, **options: Any) -> Run:

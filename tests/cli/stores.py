@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import loads
+import disk
 import recorded_runs
 import xxhash
 from unit import things
@@ -112,7 +112,7 @@ class Store:
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""
-        found = loads.load(self.folder, program_id(*program)).cells.values()
+        found = disk.load(self.folder, program_id(*program)).cells.values()
         return sorted(struct.unpack_from("<Q", data, HEADER.size)[0] for data in found)
 
     def sizes(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import loads
+import disk
 import pytest
 import xxhash
 from cli import stores
@@ -86,7 +86,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     assert before["fields"] == after["fields"]
     (game,) = after["programs"]
     assert game["program"] == "game (The Game)" and game["pipelines"] == 45
-    here, there = (loads.load(one.folder, program_id(*GAME)).cells for one in (store, other))
+    here, there = (disk.load(one.folder, program_id(*GAME)).cells for one in (store, other))
     assert here and here == there
     assert other.loaded(TOOL) == [] and {path.suffix for path in other.files()} == {"", ".pack"}
     assert elsewhere.json("ls", "--verify")["fine"]
@@ -385,7 +385,7 @@ def mixed(user: User) -> Store:
 
 def indexed(store: Store, program: tuple[str, str]) -> int:
     """Returns how many pipelines' binaries a run of the program would load."""
-    return len(loads.load(store.folder, program_id(*program)).binaries)
+    return len(disk.load(store.folder, program_id(*program)).binaries)
 
 
 # ---- export and import -------------------------------------------------------------------------------

@@ -23,11 +23,11 @@ static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *r
     for (; of; of = of->pNext) {
         const void *found = of;
         if (of->sType == VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO)
-            *request = read_compute(found);
+            *request = read_compute(found, 0);
         else if (of->sType == VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO)
-            *request = read_graphics(found);
+            *request = read_graphics(found, 0);
         else if (of->sType == VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR)
-            *request = read_rays(found);
+            *request = read_rays(found, 0);
         else
             continue;
         check_base(request, 0);
@@ -50,7 +50,7 @@ static VkResult VKAPI_CALL get_key(VkDevice device, const VkPipelineCreateInfoKH
 {
     COMMAND_OF(device, self);
     PipelineRequest request = {.key = hash_start(6)};
-    Verdict verdict = act(DO_GET_KEY, info ? 0 : TRAIT_GLOBAL, NULL, 0);
+    Verdict verdict = act(DO_GET_KEY, info ? 0 : TRAIT_GLOBAL);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
     if (info && !read_request(info, &request))
@@ -70,23 +70,22 @@ typedef struct {
     const VkAllocationCallbacks *allocator;
 } Maker;
 
-static VkResult make_binary(const Maker *maker, SharedEntry *entry, uint32_t index, uint32_t binary_count,
+static VkResult make_binary(const Maker *maker, Entry *entry, uint32_t index, uint32_t binary_count,
                             VkPipelineBinaryKHR *handle)
 {
     Binary *made = object_make(maker->device, KIND_BINARY, sizeof *made, maker->allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->object.contents = entry->entry.key;
+    made->object.contents = entry->key;
     made->entry = entry;
     made->index = index;
     made->count = binary_count;
-    atomic_fetch_add(&entry->users, 1);
     *handle = (VkPipelineBinaryKHR)(uintptr_t)made;
     return VK_SUCCESS;
 }
 
 /* The entry in the data of a binary; NULL: there is none. */
-static SharedEntry *read_binary(const VkPipelineBinaryDataKHR *data, BinaryHeader *header)
+static Entry *read_binary(const VkPipelineBinaryDataKHR *data, BinaryHeader *header)
 {
     size_t used;
     if (!data->pData || data->dataSize < sizeof *header)
@@ -101,11 +100,10 @@ static VkResult from_data(const Maker *maker, const VkPipelineBinaryKeysAndDataK
                           VkPipelineBinaryKHR *handle)
 {
     BinaryHeader header;
-    SharedEntry *entry = read_binary(&all->pPipelineBinaryData[index], &header);
+    Entry *entry = read_binary(&all->pPipelineBinaryData[index], &header);
     if (!entry)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkResult result = make_binary(maker, entry, header.index, header.count, handle);
-    entry_leave(entry);
     return result;
 }
 
@@ -123,15 +121,14 @@ static unsigned examine_data(const DriverDevice *device, const VkPipelineBinaryK
                            data->dataSize))
             violation("vkCreatePipelineBinariesKHR: %zu bytes that this driver did not give out under their key",
                       data->dataSize);
-        SharedEntry *entry = read_binary(data, &header);
-        traits |= entry ? entry_traits(device->settings, &entry->entry) : TRAIT_DAMAGED;
-        entry_leave(entry);
+        Entry *entry = read_binary(data, &header);
+        traits |= entry ? entry_traits(device->settings, entry) : TRAIT_DAMAGED;
     }
     return traits;
 }
 
 /* The entry of which binaries are to be made, and how many; NULL: the driver has none. */
-static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCreateInfoKHR *info, uint32_t *number)
+static Entry *find_source(DriverDevice *device, const VkPipelineBinaryCreateInfoKHR *info, uint32_t *number)
 {
     PipelineRequest request;
     if (info->pipeline) {
@@ -139,7 +136,6 @@ static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCrea
         if (!of->captured || of->released)
             violation("vkCreatePipelineBinariesKHR of a pipeline of which nothing is captured"); /* 09607, 09608 */
         *number = of->binary_count;
-        atomic_fetch_add(&of->entry->users, 1);
         return of->entry;
     }
     if (!device->internal_cache)
@@ -150,8 +146,8 @@ static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCrea
     return cache_find(&device->internal, &request.key);
 }
 
-static VkResult make_all(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
-                         uint32_t number, uint32_t refused, VkPipelineBinaryHandlesInfoKHR *out)
+static VkResult make_all(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, Entry *source, uint32_t number,
+                         uint32_t refused, VkPipelineBinaryHandlesInfoKHR *out)
 {
     VkResult result = VK_SUCCESS;
     for (uint32_t i = 0; i < out->pipelineBinaryCount; i++) {
@@ -168,7 +164,7 @@ static VkResult make_all(const Maker *maker, const VkPipelineBinaryCreateInfoKHR
     return result;
 }
 
-static VkResult fetch_binaries(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
+static VkResult fetch_binaries(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, Entry *source,
                                uint32_t number, const Verdict *verdict, VkPipelineBinaryHandlesInfoKHR *out)
 {
     uint32_t most = verdict->action == ACT_INCOMPLETE && number ? number - 1 : number;
@@ -184,16 +180,14 @@ static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBina
     COMMAND_OF(handle, device);
     const VkPipelineBinaryKeysAndDataKHR *data = info->pKeysAndDataInfo;
     uint32_t number = data ? data->binaryCount : 0;
-    SharedEntry *source = data ? NULL : find_source(device, info, &number);
+    Entry *source = data ? NULL : find_source(device, info, &number);
     unsigned traits = data ? examine_data(device, data) : info->pipeline ? TRAIT_FROM_PIPELINE : TRAIT_FROM_CREATE_INFO;
     traits |= out->pPipelineBinaries ? TRAIT_FETCH : TRAIT_COUNT;
     if (out->pPipelineBinaries)
         count(data ? COUNT_FROM_DATA : info->pipeline ? COUNT_FROM_PIPELINE : COUNT_FROM_CREATE_INFO, 1);
     else if (out->pipelineBinaryCount) /* RADV 25.0.7 adds what it counts to what is there */
-        hazard("a count query that begins with %u", out->pipelineBinaryCount);
-    const Entry *used = source ? &source->entry : NULL;
-    Verdict verdict = act(DO_CREATE_BINARIES, traits | (used ? entry_traits(device->settings, used) : 0),
-                          used ? used->code : NULL, used ? used->size : 0);
+        violation("a count query that begins with %u", out->pipelineBinaryCount);
+    Verdict verdict = act(DO_CREATE_BINARIES, traits | (source ? entry_traits(device->settings, source) : 0));
     VkResult result = verdict.action == ACT_ERROR ? verdict.result : VK_SUCCESS;
     if (verdict.action == ACT_MISSING || (!data && !source))
         result = result == VK_SUCCESS ? VK_PIPELINE_BINARY_MISSING_KHR : result;
@@ -203,7 +197,6 @@ static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBina
         out->pipelineBinaryCount = number;
     else if (result == VK_SUCCESS)
         result = fetch_binaries(&(Maker){device, allocator}, info, source, number, &verdict, out);
-    entry_leave(source);
     return result;
 }
 
@@ -214,7 +207,6 @@ static void VKAPI_CALL destroy_binary(VkDevice device, VkPipelineBinaryKHR handl
     if (!handle)
         return;
     Binary *gone = binary_of(handle);
-    entry_leave(gone->entry);
     object_free(self, &gone->object, allocator);
 }
 
@@ -226,11 +218,11 @@ static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBina
     COMMAND_OF(device, self);
     const Binary *of = binary_of(info->pipelineBinary);
     BinaryHeader header = {BINARY_MAGIC, of->index, of->count, 0};
-    Verdict verdict = act(DO_BINARY_DATA, out ? TRAIT_DATA : 0, NULL, 0);
-    size_t bytes = sizeof header + entry_bytes(&of->entry->entry);
+    Verdict verdict = act(DO_BINARY_DATA, out ? TRAIT_DATA : 0);
+    size_t bytes = sizeof header + entry_bytes(of->entry);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
-    write_key(key, 3, &of->entry->entry.key, of->index);
+    write_key(key, 3, &of->entry->key, of->index);
     if (!out) {
         *size = verdict.action == ACT_GROW ? bytes - 16 : bytes;
         return VK_SUCCESS;
@@ -240,7 +232,7 @@ static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBina
     if (!fits)
         return VK_ERROR_NOT_ENOUGH_SPACE_KHR;
     memcpy(out, &header, sizeof header);
-    memcpy((uint8_t *)out + sizeof header, &of->entry->entry, bytes - sizeof header);
+    memcpy((uint8_t *)out + sizeof header, of->entry, bytes - sizeof header);
     for (size_t i = 0; verdict.action == ACT_GARBAGE && i < bytes; i++)
         ((uint8_t *)out)[i] ^= 0x5a;
     given_out(self->settings->binaries_identity, key->key, out, bytes);

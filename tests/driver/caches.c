@@ -82,13 +82,12 @@ static unsigned read_data(const DeviceSettings *device, const uint8_t *data, siz
         traits |= TRAIT_STALE;
     size_t at = sizeof header, used = 0;
     for (uint32_t i = 0; i < header.count; i++, at += used) {
-        SharedEntry *read = entry_read(data + at, size - at, &used);
+        Entry *read = entry_read(data + at, size - at, &used);
         if (!read)
             return traits | TRAIT_DAMAGED;
-        traits |= entry_traits(device, &read->entry);
+        traits |= entry_traits(device, read);
         if (into)
             *complete = cache_add(into, read) && *complete;
-        entry_leave(read);
     }
     return traits;
 }
@@ -121,7 +120,7 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
     size_t size = info->initialDataSize;
     bool complete = true;
     unsigned traits = examine(self, info);
-    Verdict verdict = act(DO_CREATE_CACHE, traits, data, size);
+    Verdict verdict = act(DO_CREATE_CACHE, traits);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
     if (verdict.action == ACT_NULL_HANDLE) {
@@ -132,7 +131,6 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     made->flags = info->flags;
-    cache_init(made);
     made->shared = of->shared;
     if (size && verdict.action != ACT_IGNORE)
         read_data(of, data, size, made, &complete);
@@ -150,7 +148,7 @@ static void VKAPI_CALL destroy_cache(VkDevice device, VkPipelineCache handle, co
     COMMAND_OF(device, self);
     if (!handle)
         return;
-    act(DO_DESTROY_CACHE, 0, NULL, 0);
+    act(DO_DESTROY_CACHE, 0);
     Cache *cache = cache_of(handle);
     if (atomic_load(&cache->users))
         violation("vkDestroyPipelineCache of a cache that is in use");
@@ -169,7 +167,7 @@ static size_t size_of_data_locked(const Cache *cache)
 {
     size_t size = sizeof(DataHeader) + padding_of(cache);
     for (size_t i = 0; i < cache->room; i++)
-        size += cache->table[i] ? entry_bytes(&cache->table[i]->entry) : 0;
+        size += cache->table[i] ? entry_bytes(cache->table[i]) : 0;
     return size;
 }
 
@@ -182,10 +180,10 @@ static size_t write_data_locked(const DeviceSettings *device, const Cache *cache
     if (room < used)
         return 0;
     for (size_t i = 0; i < cache->room && written < most; i++) {
-        size_t bytes = cache->table[i] ? entry_bytes(&cache->table[i]->entry) : 0;
+        size_t bytes = cache->table[i] ? entry_bytes(cache->table[i]) : 0;
         if (!bytes || used + bytes > room)
             continue;
-        memcpy(out + used, &cache->table[i]->entry, bytes);
+        memcpy(out + used, cache->table[i], bytes);
         used += bytes;
         written++;
     }
@@ -207,30 +205,28 @@ static size_t write_stub(const DeviceSettings *device, uint8_t *out, size_t room
     return sizeof header.vulkan;
 }
 
-/* One part of Vulkan's header is wrong. */
+/* A part of the header is zero, all of it, or missing. */
 static size_t spoil_header(uint8_t *data, size_t size, const char *what)
 {
-    VkPipelineCacheHeaderVersionOne *header = (void *)data;
+    static const struct {
+        const char *name;
+        size_t at;
+    } parts[] = {
+        {"length", offsetof(DataHeader, vulkan.headerSize)},
+        {"version", offsetof(DataHeader, vulkan.headerVersion)},
+        {"vendor", offsetof(DataHeader, vulkan.vendorID)},
+        {"device", offsetof(DataHeader, vulkan.deviceID)},
+        {"uuid", offsetof(DataHeader, vulkan.pipelineCacheUUID)},
+        {"count", offsetof(DataHeader, count)},
+    };
+    size_t at = 0, bytes = sizeof(VkPipelineCacheHeaderVersionOne);
     if (strcmp(what, "short") == 0)
         return size < 20 ? size : 20;
-    if (size < sizeof *header)
-        return size;
-    if (strcmp(what, "version") == 0)
-        header->headerVersion = (VkPipelineCacheHeaderVersion)7;
-    else if (strcmp(what, "vendor") == 0)
-        header->vendorID ^= 1;
-    else if (strcmp(what, "device") == 0)
-        header->deviceID ^= 1;
-    else if (strcmp(what, "uuid") == 0)
-        header->pipelineCacheUUID[15] ^= 1;
-    else if (strcmp(what, "length") == 0)
-        header->headerSize = 7;
-    else if (strcmp(what, "count") == 0 && size >= sizeof(DataHeader))
-        ((DataHeader *)header)->count = 0;
-    else if (strcmp(what, "count") == 0)
-        return size;
-    else
-        memset(header, 0, sizeof *header);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(what, parts[i].name) == 0)
+            at = parts[i].at, bytes = sizeof(uint32_t);
+    if (at + bytes <= size)
+        memset(data + at, 0, bytes);
     return size;
 }
 
@@ -282,7 +278,7 @@ static VkResult VKAPI_CALL get_data(VkDevice device, VkPipelineCache handle, siz
 {
     COMMAND_OF(device, self);
     Cache *cache = cache_use_begin(handle, false);
-    Verdict verdict = act(DO_GET_DATA, data ? TRAIT_DATA : 0, NULL, 0);
+    Verdict verdict = act(DO_GET_DATA, data ? TRAIT_DATA : 0);
     VkResult result = verdict.action == ACT_ERROR ? verdict.result
                       : data                      ? read_cache(self->settings, cache, &verdict, size, data)
                                                   : ask_size(cache, &verdict, size);
@@ -292,30 +288,26 @@ static VkResult VKAPI_CALL get_data(VkDevice device, VkPipelineCache handle, siz
 
 /* ---- vkMergePipelineCaches ---- */
 
-/* All entries of a cache, each with one more user; the last one is NULL. */
-static SharedEntry **list_entries(Cache *of)
+/* All entries of a cache; the last one is NULL. */
+static Entry **list_entries(Cache *of)
 {
     pthread_mutex_lock(&of->mutex);
-    SharedEntry **all = allocate((of->used + 1) * sizeof *all);
+    Entry **all = allocate((of->used + 1) * sizeof *all);
     for (size_t i = 0, found = 0; all && i < of->room; i++)
-        if (of->table[i]) {
-            atomic_fetch_add(&of->table[i]->users, 1);
+        if (of->table[i])
             all[found++] = of->table[i];
-        }
     pthread_mutex_unlock(&of->mutex);
     return all;
 }
 
-static void empty_cache(Cache *cache)
+static unsigned traits_of(const DriverDevice *device, Cache *source)
 {
-    pthread_mutex_lock(&cache->mutex);
-    for (size_t i = 0; i < cache->room; i++) {
-        if (cache->table[i])
-            entry_leave(cache->table[i]);
-        cache->table[i] = NULL;
-    }
-    cache->used = 0;
-    pthread_mutex_unlock(&cache->mutex);
+    unsigned traits = 0;
+    pthread_mutex_lock(&source->mutex);
+    for (size_t i = 0; i < source->room; i++)
+        traits |= source->table[i] ? TRAIT_DATA | entry_traits(device->settings, source->table[i]) : 0;
+    pthread_mutex_unlock(&source->mutex);
+    return traits;
 }
 
 static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_count, const VkPipelineCache *sources)
@@ -324,31 +316,24 @@ static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_co
     if (source_count == 0)
         violation("vkMergePipelineCaches without a source");
     for (uint32_t i = 0; i < source_count; i++) {
-        Cache *source = cache_of(sources[i]);
-        if (source == target)
+        if (cache_of(sources[i]) == target)
             violation("vkMergePipelineCaches of a cache into itself");
-        pthread_mutex_lock(&source->mutex);
-        for (size_t j = 0; j < source->room; j++)
-            if (source->table[j])
-                traits |= TRAIT_DATA | entry_traits(device_of(device)->settings, &source->table[j]->entry);
-        pthread_mutex_unlock(&source->mutex);
+        traits |= traits_of(device_of(device), cache_of(sources[i]));
     }
-    Verdict verdict = act(DO_MERGE, traits, NULL, 0);
+    Verdict verdict = act(DO_MERGE, traits);
     if (verdict.action != ACT_NOTHING && verdict.action != ACT_MOVE)
         return verdict.result;
     VkResult result = VK_SUCCESS;
     for (uint32_t i = 0; i < source_count; i++) {
-        SharedEntry **all = list_entries(cache_of(sources[i]));
+        Entry **all = list_entries(cache_of(sources[i]));
         if (!all)
             return VK_ERROR_OUT_OF_HOST_MEMORY;
-        for (SharedEntry **at = all; *at; at++) {
+        for (Entry **at = all; *at; at++)
             if (!cache_add(target, *at))
                 result = VK_ERROR_OUT_OF_HOST_MEMORY;
-            entry_leave(*at);
-        }
         free(all);
         if (verdict.action == ACT_MOVE)
-            empty_cache(cache_of(sources[i]));
+            cache_clear(cache_of(sources[i]));
     }
     return result;
 }

@@ -70,6 +70,43 @@ DESTROY(destroy_module, VkShaderModule, KIND_MODULE)
 DESTROY(destroy_sets, VkDescriptorSetLayout, KIND_SETS)
 DESTROY(destroy_layout, VkPipelineLayout, KIND_LAYOUT)
 DESTROY(destroy_pass, VkRenderPass, KIND_PASS)
+DESTROY(destroy_swapchain, VkSwapchainKHR, KIND_SWAPCHAIN)
+
+/* ---- swapchains that show nothing; the surface is the loader's own ---- */
+
+static VkResult VKAPI_CALL create_swapchain(VkDevice device, const VkSwapchainCreateInfoKHR *info,
+                                            const VkAllocationCallbacks *allocator, VkSwapchainKHR *swapchain)
+{
+    if (info->oldSwapchain)
+        object_of((uint64_t)info->oldSwapchain, KIND_SWAPCHAIN);
+    const Hash contents = hash_start(10);
+    return create_object(device, KIND_SWAPCHAIN, &contents, allocator, (uint64_t *)swapchain);
+}
+
+static VkResult VKAPI_CALL acquire(VkDevice device, VkSwapchainKHR swapchain, uint64_t timeout, VkSemaphore semaphore,
+                                   VkFence fence, uint32_t *image)
+{
+    object_of((uint64_t)swapchain, KIND_SWAPCHAIN);
+    *image = 0;
+    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR *info)
+{
+    for (uint32_t i = 0; i < info->swapchainCount; i++)
+        object_of((uint64_t)info->pSwapchains[i], KIND_SWAPCHAIN);
+    return VK_SUCCESS;
+}
+
+const EntryPoint swapchain_commands[] = {
+    ENTRY("vkCreateSwapchainKHR", create_swapchain),
+    ENTRY("vkDestroySwapchainKHR", destroy_swapchain),
+    ENTRY("vkAcquireNextImageKHR", acquire),
+    ENTRY("vkQueuePresentKHR", present),
+    {NULL, NULL},
+};
+
+/* ---- devices ---- */
 
 static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *allocator)
 {
@@ -85,12 +122,7 @@ static void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t inde
     *queue = (VkQueue)(void *)&device_of(device)->queue;
 }
 
-static VkResult VKAPI_CALL wait_for_device(VkDevice device)
-{
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL wait_for_queue(VkQueue queue)
+static VkResult VKAPI_CALL do_nothing(void)
 {
     return VK_SUCCESS;
 }
@@ -99,8 +131,8 @@ const EntryPoint device_commands[] = {
     ENTRY("vkGetDeviceProcAddr", get_device_command),
     ENTRY("vkDestroyDevice", destroy_device),
     ENTRY("vkGetDeviceQueue", get_queue),
-    ENTRY("vkDeviceWaitIdle", wait_for_device),
-    ENTRY("vkQueueWaitIdle", wait_for_queue),
+    ENTRY("vkDeviceWaitIdle", do_nothing),
+    ENTRY("vkQueueWaitIdle", do_nothing),
     ENTRY("vkCreateShaderModule", create_module),
     ENTRY("vkDestroyShaderModule", destroy_module),
     ENTRY("vkCreateDescriptorSetLayout", create_sets),
@@ -112,20 +144,23 @@ const EntryPoint device_commands[] = {
     {NULL, NULL},
 };
 
-PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name)
+PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice handle, const char *name)
 {
-    PFN_vkVoidFunction found = find_command(device_commands, name);
-    found = found ? found : find_command(cache_commands, name);
-    found = found ? found : find_command(pipeline_commands, name);
-    if (!found && device_of(device)->binaries && device_of(device)->settings->binaries != PART_NULL)
-        found = find_command(binary_commands, name);
-    if (!found && device_of(device)->ray_tracing)
-        found = find_command(ray_commands, name);
-    if (!found && device_of(device)->ray_tracing)
-        found = find_command(deferred_commands, name);
-    if (!found && device_of(device)->swapchain)
-        found = find_command(swapchain_commands, name);
-    if (!found && device_of(device)->more_pipelines)
-        found = find_command(more_pipeline_commands, name);
+    const DriverDevice *device = device_of(handle);
+    const struct {
+        const EntryPoint *commands;
+        bool enabled;
+    } all[] = {
+        {device_commands, true},
+        {cache_commands, true},
+        {pipeline_commands, true},
+        {binary_commands, device->binaries && device->settings->binaries != PART_NULL},
+        {ray_commands, device->ray_tracing},
+        {swapchain_commands, device->swapchain},
+        {more_pipeline_commands, device->more_pipelines},
+    };
+    PFN_vkVoidFunction found = NULL;
+    for (size_t i = 0; !found && i < sizeof all / sizeof *all; i++)
+        found = all[i].enabled ? find_command(all[i].commands, name) : NULL;
     return found;
 }

@@ -8,7 +8,7 @@
  *
  * Statements that say what the driver is, with their defaults. A/B gives the first device A, and every other device B.
  *   devices=1            number of physical devices
- *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) api=1.3
+ *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device)
  *   driver-version=1 driver-id=0 driver-name=test driver-info=build-1 uuid=7e57 (hexadecimal, zeros follow)
  *   build=1              the build of its compiler, in all data; no Vulkan property shows it
  *   global-key=1         what its global key is made of: binaries of another one are of no use; process: another one in
@@ -18,12 +18,10 @@
  *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
  *   maintenance5=yes     the same
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
- *   executables=no       VK_KHR_pipeline_executable_properties: a pipeline has one executable, and of it two internal
- *                        representations if it was compiled, one if it was found
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
  *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
  *   warm=no              yes: its internal cache has every pipeline when the process begins, as a disk cache may
- *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
+ *   prefers-internal-cache=no   a property that it reports
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
  *                        never: the driver does it at once and returns VK_OPERATION_NOT_DEFERRED_KHR
@@ -48,9 +46,8 @@
  *          hang               never returns;  slow:MS  takes this many milliseconds longer
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
- *          wait:COUNTER       until that counter of counts.c has grown
- *          until:COUNTER      until that counter is not 0; until:waits: until another call does wait; until:COUNTER:N: until
- *                             it is N
+ *          wait:COUNTER       until that counter has grown
+ *          until:COUNTER      until that counter is not 0; until:COUNTER:N: until it is N
  *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
  *                             (merge), or without adding the pipeline to the cache (pipeline)
@@ -69,7 +66,7 @@
  * CONDITION  All must hold. !CONDITION is the opposite.
  *          data               there are initial data, or a buffer
  *          stale              data of another build, ABI or device than the driver's;  guilty  marked as guilty
- *          damaged            not as the driver returned it;  has:HEX  contains these bytes
+ *          damaged            not as the driver returned it
  *                             (for create-cache: the initial data; for pipeline and create-binaries: what is used)
  *          for pipeline:      hit (found in the cache of the call), compile, probe (not found, and must
  *                             not be compiled), from-binaries, capture, compute, graphics,
@@ -101,7 +98,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_DEVICES = 2, KEY_BYTES = 32 };
+enum { MAX_DEVICES = 2, KEY_BYTES = 32, API = VK_MAKE_API_VERSION(0, 1, 3, 239) };
 
 /* ---- settings.c: what the driver is ---- */
 
@@ -117,11 +114,11 @@ typedef enum {
 } Feedback;
 
 typedef struct {
-    uint32_t vendor_id, device_id, api, driver_version, driver_id, build, abi, global_key;
+    uint32_t vendor_id, device_id, driver_version, driver_id, build, abi, global_key;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
-    Part cache_control, maintenance5, binaries, more_pipelines, executables;
-    bool internal_cache, internal_cache_control, warm, prefers_internal_cache, precompiled_internal_cache, compressed;
+    Part always, cache_control, maintenance5, binaries, more_pipelines;
+    Part internal_cache, internal_cache_control, warm, prefers_internal_cache;
     uint32_t payload, shared;
     uint64_t identity;          /* a hash of everything that data must share to be usable by this driver */
     uint64_t binaries_identity; /* the same for binaries: with the global key */
@@ -164,34 +161,37 @@ uint32_t script_number(const char *text);
     X(ALLOCATE, "allocate")                                                                                            \
     X(ANY, "any")
 
+/* With the commands of which a script can ask for the action. */
+#define OF(command) 1u << DO_##command
+#define OF_ALL ~0u
 #define ACTIONS(X)                                                                                                     \
-    X(NOTHING, "nothing")                                                                                              \
-    X(ERROR, "error")                                                                                                  \
-    X(CRASH, "crash")                                                                                                  \
-    X(ABORT, "abort")                                                                                                  \
-    X(KILL, "kill")                                                                                                    \
-    X(EXIT, "exit")                                                                                                    \
-    X(HANG, "hang")                                                                                                    \
-    X(SLOW, "slow")                                                                                                    \
-    X(WAIT, "wait")                                                                                                    \
-    X(UNTIL, "until")                                                                                                  \
-    X(NULL_HANDLE, "null")                                                                                             \
-    X(IGNORE, "ignore")                                                                                                \
-    X(EMPTY, "empty")                                                                                                  \
-    X(GROW, "grow")                                                                                                    \
-    X(INCOMPLETE, "incomplete")                                                                                        \
-    X(TIGHT, "tight")                                                                                                  \
-    X(OVERSTATE, "overstate")                                                                                          \
-    X(SHRINK, "shrink")                                                                                                \
-    X(HEADER, "header")                                                                                                \
-    X(GARBAGE, "garbage")                                                                                              \
-    X(STUB, "stub")                                                                                                    \
-    X(MISSING, "missing")                                                                                              \
-    X(PARTIAL, "partial")                                                                                              \
-    X(ZERO, "zero")                                                                                                    \
-    X(LONG, "long")                                                                                                    \
-    X(LATE, "late")                                                                                                    \
-    X(MOVE, "move")
+    X(NOTHING, "nothing", 0)                                                                                           \
+    X(ERROR, "error", OF_ALL)                                                                                          \
+    X(CRASH, "crash", OF_ALL)                                                                                          \
+    X(ABORT, "abort", OF_ALL)                                                                                          \
+    X(KILL, "kill", OF_ALL)                                                                                            \
+    X(EXIT, "exit", OF_ALL)                                                                                            \
+    X(HANG, "hang", OF_ALL)                                                                                            \
+    X(SLOW, "slow", OF_ALL)                                                                                            \
+    X(WAIT, "wait", OF_ALL)                                                                                            \
+    X(UNTIL, "until", OF_ALL)                                                                                          \
+    X(NULL_HANDLE, "null", OF(CREATE_CACHE) | OF(PIPELINE))                                                            \
+    X(IGNORE, "ignore", OF(CREATE_CACHE) | OF(MERGE) | OF(PIPELINE))                                                   \
+    X(EMPTY, "empty", OF(GET_DATA))                                                                                    \
+    X(GROW, "grow", OF(GET_DATA) | OF(BINARY_DATA))                                                                    \
+    X(INCOMPLETE, "incomplete", OF(GET_DATA) | OF(CREATE_BINARIES))                                                    \
+    X(TIGHT, "tight", OF(GET_DATA))                                                                                    \
+    X(OVERSTATE, "overstate", OF(GET_DATA))                                                                            \
+    X(SHRINK, "shrink", OF(GET_DATA))                                                                                  \
+    X(HEADER, "header", OF(GET_DATA))                                                                                  \
+    X(GARBAGE, "garbage", OF(GET_DATA) | OF(BINARY_DATA))                                                              \
+    X(STUB, "stub", OF(GET_DATA))                                                                                      \
+    X(MISSING, "missing", OF(CREATE_BINARIES))                                                                         \
+    X(PARTIAL, "partial", OF(CREATE_BINARIES))                                                                         \
+    X(ZERO, "zero", OF(GET_KEY))                                                                                       \
+    X(LONG, "long", OF(GET_KEY))                                                                                       \
+    X(LATE, "late", OF(JOIN))                                                                                          \
+    X(MOVE, "move", OF(MERGE))
 
 #define TRAITS(X)                                                                                                      \
     X(DATA, "data")                                                                                                    \
@@ -218,7 +218,7 @@ uint32_t script_number(const char *text);
     X(UNANSWERED, "unanswered")
 
 #define COMMAND_NUMBER(name, text) DO_##name,
-#define ACTION_NUMBER(name, text) ACT_##name,
+#define ACTION_NUMBER(name, text, commands) ACT_##name,
 #define TRAIT_NUMBER(name, text) TRAIT_NUMBER_##name,
 #define TRAIT_BIT(name, text) TRAIT_##name = 1u << TRAIT_NUMBER_##name,
 typedef enum { COMMANDS(COMMAND_NUMBER) COMMAND_COUNT } Command;
@@ -233,7 +233,7 @@ typedef struct {
 } Verdict;
 
 /* Counts the call and returns what to do wrong. Crashes, hangs and waits happen in this function. */
-Verdict act(Command command, unsigned traits, const void *bytes, size_t size);
+Verdict act(Command command, unsigned traits);
 /* Like act, for commands of which a script can only ask for errors. Returns VK_SUCCESS if there is none. */
 VkResult act_or_error(Command command);
 /* Returns true if a script made a thread hang: that thread never leaves the driver. */
@@ -241,13 +241,10 @@ bool somebody_hangs(void);
 /* Returns zeroed memory, or NULL if the script says so or there is none. The caller frees it. */
 void *allocate(size_t size);
 
-/* ---- counts.c ---- */
-
 #define COUNTERS(X)                                                                                                    \
     X(COMPILES, "compiles")                                                                                            \
     X(HITS, "hits")                                                                                                    \
     X(PROBES, "probes")                                                                                                \
-    X(WITH_CACHE, "with-cache")                                                                                        \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
     X(CAPTURED, "captured")                                                                                            \
     X(FROM_DATA, "made-from-data")                                                                                     \
@@ -258,30 +255,22 @@ void *allocate(size_t size);
     X(GUILTY_USES, "guilty-uses")                                                                                      \
     X(DAMAGED_USES, "damaged-uses")                                                                                    \
     X(ACTS, "acts")                                                                                                    \
-    X(WAITS, "waits")                                                                                                  \
     X(VIOLATIONS, "violations")
 #define COUNTER_NUMBER(name, text) COUNT_##name,
 typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
 void count(Counter counter, uint64_t by);
-void count_call(Command command);
-/* Returns the number of a counter, or of a command's calls, by name. Returns -1 if there is none. */
-int counter_of(const char *name);
-uint64_t value_of(int counter);
-extern const char *const command_names[COMMAND_COUNT];
 
 /* ---- witness.c ---- */
 
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Writes a line about a call that Vulkan allows and that a real driver is known to get wrong. */
-void hazard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Records data that the driver returned: a cache's, or a binary's with its key. */
 void given_out(uint64_t identity, const void *key, const void *data, size_t size);
 bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size);
 /* Writes a line that tests compare: how vkCreateDevice was called. */
 void note_device(const VkDeviceCreateInfo *info, VkResult result);
 
-/* ---- hash.c ---- */
+/* ---- entries.c ---- */
 
 typedef struct {
     uint64_t a, b;
@@ -315,9 +304,11 @@ typedef struct {
 /* Reads the create info with this index from an array of one kind. */
 typedef PipelineRequest (*Reader)(const void *infos, uint32_t index);
 
-PipelineRequest read_compute(const VkComputePipelineCreateInfo *info);
-PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info);
-PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info);
+PipelineRequest read_compute(const void *infos, uint32_t index);
+PipelineRequest read_graphics(const void *infos, uint32_t index);
+PipelineRequest read_rays(const void *infos, uint32_t index);
+/* Returns the structure of this type, or NULL if the chain has none. */
+const void *in_chain(const void *chain, int type);
 /* Writes a violation if a structure is in the chain twice (VUIDs sType-unique). */
 void check_chain(const void *chain, const char *where);
 /* Writes a violation unless the parent is an earlier element of the call, or a pipeline that exists. */
@@ -382,17 +373,12 @@ typedef struct {
     uint8_t code[];
 } Entry;
 
-typedef struct SharedEntry {
-    atomic_int users;
-    Entry entry;
-} SharedEntry;
-
 typedef struct Cache {
     Object object;
     pthread_mutex_t mutex;
     VkPipelineCacheCreateFlags flags;
     atomic_uint users; /* commands that use it; a command that needs exclusive use counts as ALONE */
-    SharedEntry **table;
+    Entry **table;
     size_t room, used, shared, padding; /* padding: extra bytes at the end of the data of a cache that grew */
 } Cache;
 
@@ -404,17 +390,15 @@ Cache *cache_use_begin(VkPipelineCache handle, bool as_writer);
 void cache_use_end(Cache *cache, bool as_writer);
 /* Returns true if the cache is externally synchronized, so that creating a pipeline with it needs exclusive use. */
 bool cache_needs_synchronization(VkPipelineCache handle);
-bool cache_init(Cache *cache);
 void cache_clear(Cache *cache);
-/* Both add a user to the entry that they return. cache_find returns NULL if there is none, entry_make if there is no
- * memory. */
-SharedEntry *cache_find(Cache *cache, const Hash *key);
-SharedEntry *entry_make(const DeviceSettings *device, const Hash *key, bool guilty);
-bool cache_add(Cache *cache, SharedEntry *entry);
-void entry_leave(SharedEntry *entry);
+/* Returns NULL if there is none. */
+Entry *cache_find(Cache *cache, const Hash *key);
+/* Returns NULL if there is no memory. */
+Entry *entry_make(const DeviceSettings *device, const Hash *key, bool guilty);
+bool cache_add(Cache *cache, Entry *entry);
 size_t entry_bytes(const Entry *entry);
 /* Reads an entry from untrusted data. Returns NULL if the data is too short or there is no memory. */
-SharedEntry *entry_read(const uint8_t *data, size_t size, size_t *used);
+Entry *entry_read(const uint8_t *data, size_t size, size_t *used);
 unsigned entry_traits(const DeviceSettings *device, const Entry *entry);
 
 struct DriverDevice {
@@ -438,9 +422,9 @@ static inline DriverDevice *device_of(VkDevice device)
 
 typedef struct {
     Object object; /* object.contents is the key */
-    SharedEntry *entry;
+    Entry *entry;
     uint32_t binary_count;
-    bool captured, released, compiled;
+    bool captured, released;
 } Pipeline;
 
 /* One call of vkCreate*Pipelines. */
@@ -465,7 +449,7 @@ VkResult create_elements(const CreateCall *call);
 
 typedef struct {
     Object object; /* object.contents is the key of the pipeline */
-    SharedEntry *entry;
+    Entry *entry;
     uint32_t index, count;
 } Binary;
 
@@ -480,7 +464,7 @@ typedef struct {
 /* Each table ends with a NULL name. */
 extern const EntryPoint instance_commands[], physical_commands[], device_commands[];
 extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[], more_pipeline_commands[];
-extern const EntryPoint ray_commands[], deferred_commands[], swapchain_commands[];
+extern const EntryPoint ray_commands[], swapchain_commands[];
 PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name);
 PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name);
 

@@ -1,8 +1,41 @@
-/* Entries: what a compiled pipeline is, and the tables that find them. */
+/* Hashes of bytes, entries (what a compiled pipeline is), and the tables that find them. Entries stay for as long as the
+ * process runs. */
 #include "driver.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+Hash hash_start(uint32_t of)
+{
+    return (Hash){0xcbf29ce484222325ull + of, 0x9e3779b97f4a7c15ull ^ of};
+}
+
+void hash_bytes(Hash *to, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        to->a = (to->a ^ bytes[i]) * 0x100000001b3ull;
+        to->b = (to->b + bytes[i] + 1) * 0xff51afd7ed558ccdull;
+        to->b ^= to->b >> 33;
+    }
+}
+
+void hash_number(Hash *to, uint64_t number)
+{
+    hash_bytes(to, &number, sizeof number);
+}
+
+void hash_text(Hash *to, const char *text)
+{
+    hash_bytes(to, text, strlen(text) + 1);
+}
+
+uint64_t hash_compacted(const Hash *of)
+{
+    return of->a ^ (of->b << 17 | of->b >> 47);
+}
+
+/* ---- entries ---- */
 
 static uint64_t checksum_of(const Entry *entry)
 {
@@ -12,42 +45,42 @@ static uint64_t checksum_of(const Entry *entry)
     return hash_compacted(&all);
 }
 
-static SharedEntry *allocate_entry(uint32_t code_size)
+static Entry *allocate_entry(uint32_t code_size)
 {
-    SharedEntry *made = allocate(sizeof *made + ((code_size + 7ull) & ~7ull));
-    if (made)
-        atomic_store(&made->users, 1);
-    return made;
+    typedef struct Kept {
+        struct Kept *before;
+        Entry entry;
+    } Kept;
+    static _Atomic(Kept *) last; /* leads to all of them: nothing is lost */
+    Kept *made = allocate(sizeof *made + ((code_size + 7ull) & ~7ull));
+    if (!made)
+        return NULL;
+    made->before = atomic_exchange(&last, made);
+    return &made->entry;
 }
 
-SharedEntry *entry_make(const DeviceSettings *device, const Hash *key, bool guilty)
+Entry *entry_make(const DeviceSettings *device, const Hash *key, bool guilty)
 {
     static const char mark[] = "GUILTY";
     uint32_t size = device->payload + (uint32_t)(key->a % 97);
-    SharedEntry *made = allocate_entry(size);
+    Entry *made = allocate_entry(size);
     if (!made)
         return NULL;
-    made->entry.key = *key;
-    made->entry.build = device->build;
-    made->entry.abi = device->abi;
-    made->entry.flags = guilty ? ENTRY_GUILTY : 0;
-    made->entry.size = size;
+    made->key = *key;
+    made->build = device->build;
+    made->abi = device->abi;
+    made->flags = guilty ? ENTRY_GUILTY : 0;
+    made->size = size;
     Hash random = *key;
     hash_number(&random, device->build << 8 | device->abi);
     for (uint32_t i = 0; i < size; i++) {
         random.b = random.b * 6364136223846793005ull + 1442695040888963407ull;
-        made->entry.code[i] = (uint8_t)(random.b >> 56);
+        made->code[i] = (uint8_t)(random.b >> 56);
     }
     if (guilty && size >= sizeof mark)
-        memcpy(made->entry.code, mark, sizeof mark);
-    made->entry.checksum = checksum_of(&made->entry);
+        memcpy(made->code, mark, sizeof mark);
+    made->checksum = checksum_of(made);
     return made;
-}
-
-void entry_leave(SharedEntry *entry)
-{
-    if (entry && atomic_fetch_sub(&entry->users, 1) == 1)
-        free(entry);
 }
 
 size_t entry_bytes(const Entry *entry)
@@ -56,7 +89,7 @@ size_t entry_bytes(const Entry *entry)
 }
 
 /* Like drivers that exist: lengths are looked at, contents are not. */
-SharedEntry *entry_read(const uint8_t *data, size_t size, size_t *used)
+Entry *entry_read(const uint8_t *data, size_t size, size_t *used)
 {
     Entry head;
     if (size < sizeof head)
@@ -65,9 +98,9 @@ SharedEntry *entry_read(const uint8_t *data, size_t size, size_t *used)
     *used = entry_bytes(&head);
     if (*used > size)
         return NULL;
-    SharedEntry *made = allocate_entry(head.size);
+    Entry *made = allocate_entry(head.size);
     if (made)
-        memcpy(&made->entry, data, *used);
+        memcpy(made, data, *used);
     return made;
 }
 
@@ -85,63 +118,53 @@ unsigned entry_traits(const DeviceSettings *device, const Entry *entry)
 
 /* ---- tables ---- */
 
-bool cache_init(Cache *cache)
-{
-    pthread_mutex_init(&cache->mutex, NULL);
-    return true;
-}
-
 void cache_clear(Cache *cache)
 {
-    for (size_t i = 0; i < cache->room; i++)
-        entry_leave(cache->table[i]);
+    pthread_mutex_lock(&cache->mutex);
     free(cache->table);
     cache->table = NULL;
     cache->room = cache->used = 0;
-    pthread_mutex_destroy(&cache->mutex);
+    pthread_mutex_unlock(&cache->mutex);
 }
 
 static size_t place_of(const Cache *cache, const Hash *key)
 {
     size_t at = key->a % cache->room;
-    while (cache->table[at] && memcmp(&cache->table[at]->entry.key, key, sizeof *key) != 0)
+    while (cache->table[at] && memcmp(&cache->table[at]->key, key, sizeof *key) != 0)
         at = (at + 1) % cache->room;
     return at;
 }
 
 static bool grow_locked(Cache *cache)
 {
-    SharedEntry **old = cache->table;
+    Entry **old = cache->table;
     size_t old_room = cache->room;
-    SharedEntry **table = allocate((old_room ? old_room * 2 : 8) * sizeof *table);
+    Entry **table = allocate((old_room ? old_room * 2 : 8) * sizeof *table);
     if (!table)
         return false;
     cache->table = table;
     cache->room = old_room ? old_room * 2 : 8;
     for (size_t i = 0; i < old_room; i++)
         if (old[i])
-            table[place_of(cache, &old[i]->entry.key)] = old[i];
+            table[place_of(cache, &old[i]->key)] = old[i];
     free(old);
     return true;
 }
 
-SharedEntry *cache_find(Cache *cache, const Hash *key)
+Entry *cache_find(Cache *cache, const Hash *key)
 {
     pthread_mutex_lock(&cache->mutex);
-    SharedEntry *found = cache->room ? cache->table[place_of(cache, key)] : NULL;
-    if (found)
-        atomic_fetch_add(&found->users, 1);
+    Entry *found = cache->room ? cache->table[place_of(cache, key)] : NULL;
     pthread_mutex_unlock(&cache->mutex);
     return found;
 }
 
-bool cache_add(Cache *cache, SharedEntry *entry)
+bool cache_add(Cache *cache, Entry *entry)
 {
     pthread_mutex_lock(&cache->mutex);
     bool fits = cache->used * 2 < cache->room || grow_locked(cache);
-    SharedEntry **at = fits ? &cache->table[place_of(cache, &entry->entry.key)] : NULL;
+    Entry **at = fits ? &cache->table[place_of(cache, &entry->key)] : NULL;
     if (at && !*at) {
-        atomic_fetch_add(&entry->users, 1);
         *at = entry;
         cache->used++;
     }

@@ -27,10 +27,10 @@ static void hash_object(Hash *to, uint64_t handle, ObjectKind kind)
         hash_number(to, 0);
 }
 
-static const void *in_chain(const void *chain, VkStructureType type)
+const void *in_chain(const void *chain, int type)
 {
     const VkBaseInStructure *node = chain;
-    while (node && node->sType != type)
+    while (node && (int)node->sType != type)
         node = node->pNext;
     return node;
 }
@@ -99,8 +99,9 @@ static void read_flags(PipelineRequest *request, const void *chain, VkPipelineCr
     request->feedback = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO);
 }
 
-PipelineRequest read_compute(const VkComputePipelineCreateInfo *info)
+PipelineRequest read_compute(const void *infos, uint32_t index)
 {
+    const VkComputePipelineCreateInfo *info = (const VkComputePipelineCreateInfo *)infos + index;
     PipelineRequest request = {.key = hash_start(VK_PIPELINE_BIND_POINT_COMPUTE),
                                .base = info->basePipelineHandle,
                                .base_index = info->basePipelineIndex,
@@ -161,8 +162,9 @@ static void read_libraries(PipelineRequest *request, const VkPipelineLibraryCrea
     }
 }
 
-PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
+PipelineRequest read_graphics(const void *infos, uint32_t index)
 {
+    const VkGraphicsPipelineCreateInfo *info = (const VkGraphicsPipelineCreateInfo *)infos + index;
     PipelineRequest request = {.key = hash_start(7),
                                .base = info->basePipelineHandle,
                                .base_index = info->basePipelineIndex,
@@ -188,8 +190,9 @@ PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
     return request;
 }
 
-PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info)
+PipelineRequest read_rays(const void *infos, uint32_t index)
 {
+    const VkRayTracingPipelineCreateInfoKHR *info = (const VkRayTracingPipelineCreateInfoKHR *)infos + index;
     PipelineRequest request = {.key = hash_start(8),
                                .base = info->basePipelineHandle,
                                .base_index = info->basePipelineIndex,

@@ -32,7 +32,7 @@ static VkResult VKAPI_CALL enumerate_instance_extensions(const char *layer, uint
 
 static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
 {
-    *version = VK_API_VERSION_1_3;
+    *version = API;
     return VK_SUCCESS;
 }
 
@@ -50,7 +50,7 @@ static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, con
     set_loader_magic_value(made);
     for (uint32_t i = 0; i < settings.device_count; i++) {
         made->devices[i] = (DriverPhysical){.settings = &settings.devices[i], .index = i};
-        made->devices[i].api = api < settings.devices[i].api ? api : settings.devices[i].api;
+        made->devices[i].api = api < API ? api : API;
         set_loader_magic_value(&made->devices[i]);
     }
     *instance = (VkInstance)(void *)made;
@@ -72,20 +72,6 @@ static VkResult VKAPI_CALL enumerate_devices(VkInstance instance, uint32_t *coun
     return devices && room < all ? VK_INCOMPLETE : VK_SUCCESS;
 }
 
-static VkResult VKAPI_CALL enumerate_groups(VkInstance instance, uint32_t *count,
-                                            VkPhysicalDeviceGroupProperties *groups)
-{
-    DriverInstance *of = (DriverInstance *)(void *)instance;
-    uint32_t room = *count, all = settings.device_count;
-    *count = groups && room < all ? room : all;
-    for (uint32_t i = 0; groups && i < *count; i++) {
-        groups[i].physicalDeviceCount = 1;
-        groups[i].physicalDevices[0] = (VkPhysicalDevice)(void *)&of->devices[i];
-        groups[i].subsetAllocation = VK_FALSE;
-    }
-    return groups && room < all ? VK_INCOMPLETE : VK_SUCCESS;
-}
-
 static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkDevice *device)
 {
@@ -94,7 +80,7 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     VkResult result = check_device(physical_of(physical), info, &found);
     unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0) |
                       (has_unanswered(info) ? TRAIT_UNANSWERED : 0);
-    Verdict verdict = act(DO_CREATE_DEVICE, traits, NULL, 0);
+    Verdict verdict = act(DO_CREATE_DEVICE, traits);
     if (verdict.action == ACT_ERROR)
         result = verdict.result;
     note_device(info, result);
@@ -106,7 +92,6 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     *made = found;
     set_loader_magic_value(made);
     set_loader_magic_value(&made->queue);
-    cache_init(&made->internal);
     *device = (VkDevice)(void *)made;
     return VK_SUCCESS;
 }
@@ -120,7 +105,6 @@ const EntryPoint instance_commands[] = {
     ENTRY("vkCreateInstance", create_instance),
     ENTRY("vkDestroyInstance", destroy_instance),
     ENTRY("vkEnumeratePhysicalDevices", enumerate_devices),
-    ENTRY("vkEnumeratePhysicalDeviceGroups", enumerate_groups),
     ENTRY("vkCreateDevice", create_device),
     ENTRY("vkGetDeviceProcAddr", get_device_command),
     {NULL, NULL},
@@ -135,9 +119,8 @@ PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
 
 static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
 {
-    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
-                                        cache_commands,    pipeline_commands, binary_commands,
-                                        ray_commands,      deferred_commands, swapchain_commands};
+    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands, cache_commands,
+                                        pipeline_commands, binary_commands,   ray_commands,    swapchain_commands};
     PFN_vkVoidFunction found = NULL;
     for (size_t i = 0; !found && i < sizeof tables / sizeof *tables; i++)
         found = find_command(tables[i], name);
@@ -148,12 +131,9 @@ static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char
 
 EXPORT VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version);
 EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name);
-EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name);
 
 VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version)
 {
-    if (*version < MIN_PHYS_DEV_EXTENSION_ICD_INTERFACE_VERSION)
-        return VK_ERROR_INCOMPATIBLE_DRIVER;
     *version = *version < 5 ? *version : 5;
     return VK_SUCCESS;
 }
@@ -161,9 +141,4 @@ VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version)
 PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name)
 {
     return get_command(instance, name);
-}
-
-PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name)
-{
-    return find_command(physical_commands, name);
 }

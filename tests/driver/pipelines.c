@@ -1,7 +1,6 @@
 /* Pipelines: found in a cache, made from binaries, or compiled. */
 #include "driver.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,26 +22,24 @@ static bool is_guilty(void)
 }
 
 /* The entry of binaries, which are to be all of the pipeline's and in order (VUID 09603). */
-static SharedEntry *of_binaries(const PipelineRequest *request)
+static Entry *of_binaries(const PipelineRequest *request)
 {
     const VkPipelineBinaryInfoKHR *info = request->binaries;
-    SharedEntry *found = NULL;
+    Entry *found = NULL;
     for (uint32_t i = 0; i < info->binaryCount; i++) {
         Binary *of = object_of((uint64_t)info->pPipelineBinaries[i], KIND_BINARY);
-        bool another = request->has_code && memcmp(&of->entry->entry.key, &request->key, sizeof request->key) != 0;
+        bool another = request->has_code && memcmp(&of->entry->key, &request->key, sizeof request->key) != 0;
         if (another || of->index != i || of->count != info->binaryCount)
             violation("a pipeline with binaries that are not its own");
         found = of->entry;
     }
-    atomic_fetch_add(&found->users, 1);
     return found;
 }
 
 /* Where the code comes from; NULL: from nowhere yet. */
-static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const PipelineRequest *request,
-                            unsigned *traits)
+static Entry *look_up(DriverDevice *device, VkPipelineCache handle, const PipelineRequest *request, unsigned *traits)
 {
-    SharedEntry *found = NULL;
+    Entry *found = NULL;
     if (request->binaries) {
         if (handle)
             violation("vkCreate*Pipelines with binaries and a VkPipelineCache"); /* VUID 09616 */
@@ -84,18 +81,16 @@ void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
             (VkPipelineCreationFeedback){flags, traits & TRAIT_COMPILE ? 1000 : 0}; /* as RADV does */
 }
 
-static VkResult make_pipeline(const CreateCall *call, SharedEntry *entry, const PipelineRequest *request,
-                              unsigned traits, VkPipeline *handle)
+static VkResult make_pipeline(const CreateCall *call, Entry *entry, const PipelineRequest *request, unsigned traits,
+                              VkPipeline *handle)
 {
     Pipeline *made = object_make(call->device, KIND_PIPELINE, sizeof *made, call->allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->object.contents = entry->entry.key;
+    made->object.contents = entry->key;
     made->entry = entry;
     made->binary_count = request->binary_count;
     made->captured = traits & TRAIT_CAPTURE;
-    made->compiled = traits & TRAIT_COMPILE;
-    atomic_fetch_add(&entry->users, 1);
     *handle = (VkPipeline)(uintptr_t)made;
     return VK_SUCCESS;
 }
@@ -110,7 +105,7 @@ static void count_way(unsigned traits)
 }
 
 static VkResult compile(DriverDevice *device, VkPipelineCache handle, const PipelineRequest *request,
-                        const Verdict *verdict, SharedEntry **found, unsigned traits)
+                        const Verdict *verdict, Entry **found, unsigned traits)
 {
     if (!*found)
         *found = entry_make(device->settings, &request->key, is_guilty());
@@ -160,13 +155,13 @@ static VkResult create_one(const CreateCall *call, const PipelineRequest *reques
     DriverDevice *device = call->device;
     unsigned traits = traits_of(request);
     check_request(call, request);
-    SharedEntry *found = look_up(device, call->cache, request, &traits);
+    Entry *found = look_up(device, call->cache, request, &traits);
     if (found) {
-        traits |= entry_traits(device->settings, &found->entry);
-        count_use(device, &found->entry);
+        traits |= entry_traits(device->settings, found);
+        count_use(device, found);
     }
     count_way(traits);
-    Verdict verdict = act(DO_PIPELINE, traits, found ? found->entry.code : NULL, found ? found->entry.size : 0);
+    Verdict verdict = act(DO_PIPELINE, traits);
     VkResult result = VK_SUCCESS;
     if (verdict.action == ACT_ERROR)
         result = verdict.result;
@@ -177,7 +172,6 @@ static VkResult create_one(const CreateCall *call, const PipelineRequest *reques
     if (result == VK_SUCCESS && verdict.action != ACT_NULL_HANDLE)
         result = make_pipeline(call, found, request, traits, out);
     tell(request->feedback, traits);
-    entry_leave(found);
     return result;
 }
 
@@ -201,16 +195,6 @@ VkResult create_elements(const CreateCall *call)
     return result;
 }
 
-static PipelineRequest read_compute_at(const void *infos, uint32_t index)
-{
-    return read_compute((const VkComputePipelineCreateInfo *)infos + index);
-}
-
-static PipelineRequest read_graphics_at(const void *infos, uint32_t index)
-{
-    return read_graphics((const VkGraphicsPipelineCreateInfo *)infos + index);
-}
-
 static VkResult create_pipelines(const CreateCall *call)
 {
     memset(call->pipelines, 0, call->count * sizeof *call->pipelines);
@@ -229,7 +213,7 @@ static VkResult VKAPI_CALL create_compute(VkDevice device, VkPipelineCache cache
                                           const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
     COMMAND_OF(device, self);
-    return create_pipelines(&(CreateCall){self, cache, info_count, read_compute_at, infos, allocator, pipelines});
+    return create_pipelines(&(CreateCall){self, cache, info_count, read_compute, infos, allocator, pipelines});
 }
 
 static VkResult VKAPI_CALL create_graphics(VkDevice device, VkPipelineCache cache, uint32_t info_count,
@@ -237,7 +221,7 @@ static VkResult VKAPI_CALL create_graphics(VkDevice device, VkPipelineCache cach
                                            const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
     COMMAND_OF(device, self);
-    return create_pipelines(&(CreateCall){self, cache, info_count, read_graphics_at, infos, allocator, pipelines});
+    return create_pipelines(&(CreateCall){self, cache, info_count, read_graphics, infos, allocator, pipelines});
 }
 
 static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, const VkAllocationCallbacks *allocator)
@@ -246,39 +230,7 @@ static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, cons
     if (!handle)
         return;
     Pipeline *gone = object_of((uint64_t)handle, KIND_PIPELINE);
-    entry_leave(gone->entry);
     object_free(self, &gone->object, allocator);
-}
-
-/* ---- what is in a pipeline ---- */
-
-static VkResult VKAPI_CALL get_executables(VkDevice device, const VkPipelineInfoKHR *info, uint32_t *count,
-                                           VkPipelineExecutablePropertiesKHR *properties)
-{
-    *count = properties && *count == 0 ? 0 : 1;
-    if (properties && *count)
-        snprintf(properties->name, sizeof properties->name, "code");
-    return VK_SUCCESS;
-}
-
-static VkResult VKAPI_CALL get_statistics(VkDevice device, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
-                                          VkPipelineExecutableStatisticKHR *statistics)
-{
-    *count = 0;
-    return VK_SUCCESS;
-}
-
-/* As ANV: what the compiler had on its way is in no cache. */
-static VkResult VKAPI_CALL get_representations(VkDevice device, const VkPipelineExecutableInfoKHR *info,
-                                               uint32_t *count,
-                                               VkPipelineExecutableInternalRepresentationKHR *representations)
-{
-    const Pipeline *of = object_of((uint64_t)info->pipeline, KIND_PIPELINE);
-    uint32_t have = of->compiled ? 2 : 1;
-    *count = representations && *count < have ? *count : have;
-    for (uint32_t i = 0; representations && i < *count; i++)
-        snprintf(representations[i].name, sizeof representations[i].name, i ? "intermediate" : "code");
-    return VK_SUCCESS;
 }
 
 /* ---- pipelines of other kinds ---- */
@@ -319,8 +271,5 @@ const EntryPoint pipeline_commands[] = {
     ENTRY("vkCreateComputePipelines", create_compute),
     ENTRY("vkCreateGraphicsPipelines", create_graphics),
     ENTRY("vkDestroyPipeline", destroy_pipeline),
-    ENTRY("vkGetPipelineExecutablePropertiesKHR", get_executables),
-    ENTRY("vkGetPipelineExecutableStatisticsKHR", get_statistics),
-    ENTRY("vkGetPipelineExecutableInternalRepresentationsKHR", get_representations),
     {NULL, NULL},
 };

@@ -9,55 +9,52 @@ static const DeviceSettings *settings_of(VkPhysicalDevice physical)
     return ((const DriverPhysical *)(void *)physical)->settings;
 }
 
-typedef struct {
-    const char *name;
-    Part offered;
-} Offer;
-
-enum { OFFERS = 20 };
-
-static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
+/* What is at this place of a device's settings. */
+static Part part_of(const DeviceSettings *device, size_t at)
 {
-    const Offer all[OFFERS] = {
-        {VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME, device->cache_control},
-        {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME, PART_YES},
-        {VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME, PART_YES},
-        {VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, PART_YES},
-        {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, PART_YES},
-        {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
-        {"VK_KHR_maintenance8", PART_YES},
-        {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
-        {VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, PART_YES},
-        {VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, PART_YES},
-        {VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, PART_YES},
-        {VK_KHR_SPIRV_1_4_EXTENSION_NAME, PART_YES},
-        {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, PART_YES},
-        {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, PART_YES},
-        {VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME, PART_YES},
-        {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
-        {"VK_AMDX_shader_enqueue", device->more_pipelines},
-        {"VK_ARM_data_graph", device->more_pipelines},
-        {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, device->executables},
-        {VK_KHR_SWAPCHAIN_EXTENSION_NAME, PART_YES},
-    };
-    memcpy(offers, all, sizeof all);
+    return *(const Part *)(const void *)((const char *)device + at);
 }
+#define PART(name) offsetof(DeviceSettings, name)
+
+static const struct {
+    const char *name;
+    size_t part;
+} offers[] = {
+    {VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME, PART(cache_control)},
+    {VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME, PART(always)},
+    {VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME, PART(always)},
+    {VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, PART(always)},
+    {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, PART(always)},
+    {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, PART(maintenance5)},
+    {"VK_KHR_maintenance8", PART(always)},
+    {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, PART(binaries)},
+    {VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, PART(always)},
+    {VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, PART(always)},
+    {VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, PART(always)},
+    {VK_KHR_SPIRV_1_4_EXTENSION_NAME, PART(always)},
+    {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, PART(always)},
+    {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, PART(always)},
+    {VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME, PART(always)},
+    {VK_NV_RAY_TRACING_EXTENSION_NAME, PART(more_pipelines)},
+    {"VK_AMDX_shader_enqueue", PART(more_pipelines)},
+    {"VK_ARM_data_graph", PART(more_pipelines)},
+    {VK_KHR_SWAPCHAIN_EXTENSION_NAME, PART(always)},
+};
+enum { OFFERS = sizeof offers / sizeof *offers };
 
 static VkResult VKAPI_CALL enumerate_extensions(VkPhysicalDevice physical, const char *layer, uint32_t *count,
                                                 VkExtensionProperties *properties)
 {
-    Offer offers[OFFERS];
     uint32_t room = *count, have = 0;
-    list_offers(settings_of(physical), offers);
     for (uint32_t i = 0; i < OFFERS; i++) {
-        if (offers[i].offered == PART_NO)
+        if (part_of(settings_of(physical), offers[i].part) == PART_NO)
             continue;
         if (properties && have == room)
             return VK_INCOMPLETE;
-        if (properties)
+        if (properties) {
             snprintf(properties[have].extensionName, sizeof properties[have].extensionName, "%s", offers[i].name);
-        if (properties)
             properties[have].specVersion = 1;
+        }
         have++;
     }
     *count = have;
@@ -66,11 +63,6 @@ static VkResult VKAPI_CALL enumerate_extensions(VkPhysicalDevice physical, const
 
 /* ---- features ---- */
 
-static VkBool32 has(Part offered)
-{
-    return offered == PART_YES || offered == PART_NULL;
-}
-
 /* Newer than any header that this is built with. Each has one member, as maintenance5 has. */
 enum { TYPE_MAINTENANCE8 = 1000574000 };
 #define ONE_MEMBER offsetof(VkPhysicalDeviceMaintenance5FeaturesKHR, maintenance5)
@@ -78,32 +70,36 @@ enum { TYPE_MAINTENANCE8 = 1000574000 };
 /* The features that the driver knows: a member of a struct, and which part of the settings it is. */
 static const struct {
     int type;
-    size_t member, part; /* SIZE_MAX: always supported */
+    size_t member, part;
 } known_features[] = {
 #define FEATURE(type, structure, member, part)                                                                         \
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##type, offsetof(VkPhysicalDevice##structure, member), part}
-#define PART(name) offsetof(DeviceSettings, name)
     FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, pipelineCreationCacheControl, PART(cache_control)),
-    FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, dynamicRendering, SIZE_MAX),
-    FEATURE(VULKAN_1_1_FEATURES, Vulkan11Features, multiview, SIZE_MAX),
-    FEATURE(MULTIVIEW_FEATURES, MultiviewFeatures, multiview, SIZE_MAX),
+    FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, dynamicRendering, PART(always)),
+    FEATURE(VULKAN_1_1_FEATURES, Vulkan11Features, multiview, PART(always)),
+    FEATURE(MULTIVIEW_FEATURES, MultiviewFeatures, multiview, PART(always)),
     FEATURE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES, PipelineCreationCacheControlFeatures,
             pipelineCreationCacheControl, PART(cache_control)),
     FEATURE(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT, GraphicsPipelineLibraryFeaturesEXT, graphicsPipelineLibrary,
-            SIZE_MAX),
-    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTracingPipeline, SIZE_MAX),
+            PART(always)),
+    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTracingPipeline, PART(always)),
     FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR,
-            rayTracingPipelineShaderGroupHandleCaptureReplay, SIZE_MAX),
-    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTraversalPrimitiveCulling, SIZE_MAX),
-    FEATURE(ACCELERATION_STRUCTURE_FEATURES_KHR, AccelerationStructureFeaturesKHR, accelerationStructure, SIZE_MAX),
-    FEATURE(BUFFER_DEVICE_ADDRESS_FEATURES, BufferDeviceAddressFeatures, bufferDeviceAddress, SIZE_MAX),
+            rayTracingPipelineShaderGroupHandleCaptureReplay, PART(always)),
+    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTraversalPrimitiveCulling,
+            PART(always)),
+    FEATURE(ACCELERATION_STRUCTURE_FEATURES_KHR, AccelerationStructureFeaturesKHR, accelerationStructure, PART(always)),
+    FEATURE(BUFFER_DEVICE_ADDRESS_FEATURES, BufferDeviceAddressFeatures, bufferDeviceAddress, PART(always)),
     FEATURE(MAINTENANCE_5_FEATURES_KHR, Maintenance5FeaturesKHR, maintenance5, PART(maintenance5)),
     FEATURE(PIPELINE_BINARY_FEATURES_KHR, PipelineBinaryFeaturesKHR, pipelineBinaries, PART(binaries)),
-    FEATURE(PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, PipelineExecutablePropertiesFeaturesKHR,
-            pipelineExecutableInfo, PART(executables)),
-    {TYPE_MAINTENANCE8, ONE_MEMBER, SIZE_MAX},
+    {TYPE_MAINTENANCE8, ONE_MEMBER, PART(always)},
 };
 enum { KNOWN_FEATURES = sizeof known_features / sizeof *known_features };
+
+/* Each structure of a chain, and each feature that the driver knows of it. */
+#define EACH_FEATURE(node, i, chain)                                                                                   \
+    for (VkBaseOutStructure *node = (void *)(uintptr_t)(chain); node; node = node->pNext)                              \
+        for (size_t i = 0; i < KNOWN_FEATURES; i++)                                                                    \
+            if (known_features[i].type == (int)node->sType)
 
 static VkBool32 *member_of(const VkBaseOutStructure *node, size_t feature)
 {
@@ -112,18 +108,17 @@ static VkBool32 *member_of(const VkBaseOutStructure *node, size_t feature)
 
 static bool is_supported(const DeviceSettings *device, size_t feature)
 {
-    size_t part = known_features[feature].part;
-    return part == SIZE_MAX || has(*(const Part *)(const void *)((const char *)device + part));
+    Part offered = part_of(device, known_features[feature].part);
+    return offered == PART_YES || offered == PART_NULL;
 }
 
 /* True where a struct of the chain enables the feature that this part of the settings is. */
 static bool enables_feature(const VkDeviceCreateInfo *info, size_t part)
 {
-    for (const VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext)
-        for (size_t i = 0; i < KNOWN_FEATURES; i++)
-            if (known_features[i].type == (int)node->sType && known_features[i].part == part && *member_of(node, i))
-                return true;
-    return false;
+    bool enabled = false;
+    EACH_FEATURE(node, i, info->pNext)
+    enabled |= known_features[i].part == part && *member_of(node, i);
+    return enabled;
 }
 
 bool has_unanswered(const VkDeviceCreateInfo *info)
@@ -147,10 +142,8 @@ static void VKAPI_CALL get_features2(VkPhysicalDevice physical, VkPhysicalDevice
 {
     memset(&features->features, 0, sizeof features->features);
     check_chain(features->pNext, "vkGetPhysicalDeviceFeatures2");
-    for (VkBaseOutStructure *node = features->pNext; node; node = node->pNext)
-        for (size_t i = 0; i < KNOWN_FEATURES; i++)
-            if (known_features[i].type == (int)node->sType)
-                *member_of(node, i) = is_supported(settings_of(physical), i);
+    EACH_FEATURE(node, i, features->pNext)
+    *member_of(node, i) = is_supported(settings_of(physical), i);
 }
 
 /* ---- properties ---- */
@@ -159,7 +152,7 @@ static void VKAPI_CALL get_properties(VkPhysicalDevice physical, VkPhysicalDevic
 {
     const DeviceSettings *device = settings_of(physical);
     memset(properties, 0, sizeof *properties);
-    properties->apiVersion = device->api;
+    properties->apiVersion = API;
     properties->driverVersion = device->driver_version;
     properties->vendorID = device->vendor_id;
     properties->deviceID = device->device_id;
@@ -188,8 +181,6 @@ static void VKAPI_CALL get_properties2(VkPhysicalDevice physical, VkPhysicalDevi
             binaries->pipelineBinaryInternalCache = device->internal_cache;
             binaries->pipelineBinaryInternalCacheControl = device->internal_cache && device->internal_cache_control;
             binaries->pipelineBinaryPrefersInternalCache = device->prefers_internal_cache;
-            binaries->pipelineBinaryPrecompiledInternalCache = device->precompiled_internal_cache;
-            binaries->pipelineBinaryCompressedData = device->compressed;
         }
         if (node->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_PROPERTIES_KHR) {
             VkPhysicalDeviceRayTracingPipelinePropertiesKHR *rays = (void *)node;
@@ -208,12 +199,6 @@ static void VKAPI_CALL get_queue_families(VkPhysicalDevice physical, uint32_t *c
     *count = properties && *count == 0 ? 0 : 1;
 }
 
-static void VKAPI_CALL get_queue_families2(VkPhysicalDevice physical, uint32_t *count,
-                                           VkQueueFamilyProperties2 *properties)
-{
-    get_queue_families(physical, count, properties && *count ? &properties->queueFamilyProperties : NULL);
-}
-
 static void VKAPI_CALL get_memory(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties *properties)
 {
     *properties = (VkPhysicalDeviceMemoryProperties){
@@ -224,28 +209,15 @@ static void VKAPI_CALL get_memory(VkPhysicalDevice physical, VkPhysicalDeviceMem
     };
 }
 
-static void VKAPI_CALL get_memory2(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties2 *properties)
-{
-    get_memory(physical, &properties->memoryProperties);
-}
-
 static void VKAPI_CALL get_format(VkPhysicalDevice physical, VkFormat format, VkFormatProperties *properties)
 {
     *properties = (VkFormatProperties){0};
 }
 
-static VkResult VKAPI_CALL get_image_format(VkPhysicalDevice physical, VkFormat format, VkImageType type,
-                                            VkImageTiling tiling, VkImageUsageFlags usage, VkImageCreateFlags flags,
-                                            VkImageFormatProperties *properties)
+/* The loader wants the command, and nobody calls it. */
+static VkResult VKAPI_CALL not_supported(void)
 {
     return VK_ERROR_FORMAT_NOT_SUPPORTED;
-}
-
-static void VKAPI_CALL get_sparse_format(VkPhysicalDevice physical, VkFormat format, VkImageType type,
-                                         VkSampleCountFlagBits samples, VkImageUsageFlags usage, VkImageTiling tiling,
-                                         uint32_t *count, VkSparseImageFormatProperties *properties)
-{
-    *count = 0;
 }
 
 const EntryPoint physical_commands[] = {
@@ -257,12 +229,10 @@ const EntryPoint physical_commands[] = {
     ENTRY("vkGetPhysicalDeviceProperties2", get_properties2),
     ENTRY("vkGetPhysicalDeviceProperties2KHR", get_properties2),
     ENTRY("vkGetPhysicalDeviceQueueFamilyProperties", get_queue_families),
-    ENTRY("vkGetPhysicalDeviceQueueFamilyProperties2", get_queue_families2),
     ENTRY("vkGetPhysicalDeviceMemoryProperties", get_memory),
-    ENTRY("vkGetPhysicalDeviceMemoryProperties2", get_memory2),
     ENTRY("vkGetPhysicalDeviceFormatProperties", get_format),
-    ENTRY("vkGetPhysicalDeviceImageFormatProperties", get_image_format),
-    ENTRY("vkGetPhysicalDeviceSparseImageFormatProperties", get_sparse_format),
+    ENTRY("vkGetPhysicalDeviceImageFormatProperties", not_supported),
+    ENTRY("vkGetPhysicalDeviceSparseImageFormatProperties", not_supported),
     {NULL, NULL},
 };
 
@@ -270,10 +240,8 @@ const EntryPoint physical_commands[] = {
 
 static bool offers_extension(const DeviceSettings *device, const char *name)
 {
-    Offer offers[OFFERS];
-    list_offers(device, offers);
     for (uint32_t i = 0; i < OFFERS; i++)
-        if (offers[i].offered != PART_NO && strcmp(offers[i].name, name) == 0)
+        if (part_of(device, offers[i].part) != PART_NO && strcmp(offers[i].name, name) == 0)
             return true;
     return false;
 }
@@ -286,14 +254,6 @@ static bool enables_extension(const VkDeviceCreateInfo *info, const char *name)
     return false;
 }
 
-static const void *in_chain(const void *chain, int type)
-{
-    const VkBaseInStructure *node = chain;
-    while (node && (int)node->sType != type)
-        node = node->pNext;
-    return node;
-}
-
 static VkResult check_what_is_there(const DeviceSettings *device, const VkDeviceCreateInfo *info)
 {
     for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
@@ -303,10 +263,9 @@ static VkResult check_what_is_there(const DeviceSettings *device, const VkDevice
             if (strcmp(info->ppEnabledExtensionNames[i], info->ppEnabledExtensionNames[j]) == 0)
                 violation("vkCreateDevice with %s twice", info->ppEnabledExtensionNames[i]);
     }
-    for (const VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext)
-        for (size_t i = 0; i < KNOWN_FEATURES; i++)
-            if (known_features[i].type == (int)node->sType && *member_of(node, i) && !is_supported(device, i))
-                return VK_ERROR_FEATURE_NOT_PRESENT;
+    EACH_FEATURE(node, i, info->pNext)
+    if (*member_of(node, i) && !is_supported(device, i))
+        return VK_ERROR_FEATURE_NOT_PRESENT;
     return VK_SUCCESS;
 }
 

@@ -22,11 +22,6 @@ static Operation *operation_of(VkDeferredOperationKHR handle)
     return object_of((uint64_t)handle, KIND_OPERATION);
 }
 
-static PipelineRequest read_rays_at(const void *infos, uint32_t index)
-{
-    return read_rays((const VkRayTracingPipelineCreateInfoKHR *)infos + index);
-}
-
 static Hash contents_of(const CreateCall *call)
 {
     Hash contents = hash_start(9);
@@ -74,7 +69,7 @@ static VkResult VKAPI_CALL create(VkDevice device, VkDeferredOperationKHR deferr
                                   const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
     COMMAND_OF(device, self);
-    const CreateCall call = {self, cache, info_count, read_rays_at, infos, allocator, pipelines};
+    const CreateCall call = {self, cache, info_count, read_rays, infos, allocator, pipelines};
     VkResult result = act_or_error(DO_CREATE_PIPELINES);
     if (deferred)
         check_call(&call);
@@ -97,8 +92,6 @@ static VkResult VKAPI_CALL create_operation(VkDevice device, const VkAllocationC
     Operation *made = object_make(self, KIND_OPERATION, sizeof *made, allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    pthread_mutex_init(&made->mutex, NULL);
-    pthread_cond_init(&made->was_asked, NULL);
     *handle = (VkDeferredOperationKHR)(uintptr_t)made;
     return VK_SUCCESS;
 }
@@ -112,8 +105,6 @@ static void VKAPI_CALL destroy_operation(VkDevice device, VkDeferredOperationKHR
     Operation *gone = operation_of(handle);
     if (gone->pending)
         violation("vkDestroyDeferredOperationKHR of an operation that is pending");
-    pthread_cond_destroy(&gone->was_asked);
-    pthread_mutex_destroy(&gone->mutex);
     object_free(self, &gone->object, allocator);
 }
 
@@ -145,7 +136,7 @@ static VkResult VKAPI_CALL join(VkDevice device, VkDeferredOperationKHR handle)
 {
     COMMAND_OF(device, self);
     Operation *operation = operation_of(handle);
-    Verdict verdict = act(DO_JOIN, 0, NULL, 0);
+    Verdict verdict = act(DO_JOIN, 0);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
     pthread_mutex_lock(&operation->mutex);
@@ -179,16 +170,6 @@ static VkResult VKAPI_CALL get_result(VkDevice device, VkDeferredOperationKHR ha
     return result;
 }
 
-static uint32_t VKAPI_CALL get_max_concurrency(VkDevice device, VkDeferredOperationKHR handle)
-{
-    COMMAND_OF(device, self);
-    Operation *operation = operation_of(handle);
-    pthread_mutex_lock(&operation->mutex);
-    uint32_t threads = operation->pending ? operation->call.count - operation->begun : 0;
-    pthread_mutex_unlock(&operation->mutex);
-    return threads;
-}
-
 /* ---- groups ---- */
 
 enum { HANDLE_BYTES = 32 };
@@ -219,14 +200,9 @@ const EntryPoint ray_commands[] = {
     ENTRY("vkGetRayTracingShaderGroupHandlesKHR", get_handles),
     ENTRY("vkGetRayTracingCaptureReplayShaderGroupHandlesKHR", get_handles),
     ENTRY("vkGetRayTracingShaderGroupStackSizeKHR", get_stack_size),
-    {NULL, NULL},
-};
-
-const EntryPoint deferred_commands[] = {
     ENTRY("vkCreateDeferredOperationKHR", create_operation),
     ENTRY("vkDestroyDeferredOperationKHR", destroy_operation),
     ENTRY("vkDeferredOperationJoinKHR", join),
     ENTRY("vkGetDeferredOperationResultKHR", get_result),
-    ENTRY("vkGetDeferredOperationMaxConcurrencyKHR", get_max_concurrency),
     {NULL, NULL},
 };

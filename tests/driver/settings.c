@@ -17,16 +17,9 @@ uint32_t script_number(const char *text)
     return (uint32_t)value;
 }
 
-/* A number, or one that differs in each process. */
-static uint32_t read_key(const char *text)
-{
-    return strcmp(text, "process") == 0 ? (uint32_t)getpid() : script_number(text);
-}
-
 static const DeviceSettings defaults = {
     .vendor_id = 0x10005,
     .device_id = 0x7e57,
-    .api = VK_MAKE_API_VERSION(0, 1, 3, 239),
     .driver_version = 1,
     .build = 1,
     .global_key = 1,
@@ -34,13 +27,12 @@ static const DeviceSettings defaults = {
     .driver_name = "test",
     .driver_info = "build-1",
     .uuid = {0x7e, 0x57},
+    .always = PART_YES,
     .cache_control = PART_YES,
     .maintenance5 = PART_YES,
-    .more_pipelines = PART_NO,
-    .executables = PART_NO,
     .binaries = PART_YES,
-    .internal_cache = true,
-    .internal_cache_control = true,
+    .internal_cache = PART_YES,
+    .internal_cache_control = PART_YES,
     .payload = 256,
 };
 
@@ -52,150 +44,103 @@ __attribute__((constructor(101))) static void start(void)
     }
 }
 
-static Part read_part(const char *value, bool commands)
-{
-    static const char *const names[] = {"no", "yes", "unfeatured", "null"};
-    for (Part found = PART_NO; found <= (commands ? PART_NULL : PART_UNFEATURED); found++)
-        if (strcmp(value, names[found]) == 0)
-            return found;
-    wrong_script("neither yes, no nor unfeatured", value);
-}
-
-static bool read_yes(const char *value)
-{
-    Part read = read_part(value, false);
-    if (read == PART_UNFEATURED)
-        wrong_script("neither yes nor no", value);
-    return read == PART_YES;
-}
-
-static uint32_t read_api(const char *value)
-{
-    if (strlen(value) != 3 || value[0] != '1' || value[1] != '.' || value[2] < '0' || value[2] > '9')
-        wrong_script("not a version of Vulkan", value);
-    return VK_MAKE_API_VERSION(0, 1, (uint32_t)(value[2] - '0'), 0);
-}
-
 static void read_uuid(uint8_t *uuid, const char *value)
 {
     memset(uuid, 0, VK_UUID_SIZE);
-    for (size_t i = 0; value[2 * i]; i++) {
-        unsigned byte;
-        if (i >= VK_UUID_SIZE || sscanf(value + 2 * i, "%2x", &byte) != 1 || !value[2 * i + 1])
+    for (size_t i = 0; value[2 * i]; i++)
+        if (i >= VK_UUID_SIZE || sscanf(value + 2 * i, "%2hhx", &uuid[i]) != 1 || !value[2 * i + 1])
             wrong_script("not a UUID", value);
-        uuid[i] = (uint8_t)byte;
-    }
 }
 
-typedef enum { NUMBER, KEY, API, PART, COMMANDS_TOO, YES, TEXT, UUID } Type;
+typedef enum { NUMBER, TEXT, UUID, YES, PART, DEFERRAL, FEEDBACK } Type;
+
+/* The words of the types that are one of several, in the order of their values. */
+static const char *const words[][7] = {
+    [YES] = {"no", "yes"},
+    [PART] = {"no", "yes", "unfeatured", "null"},
+    [DEFERRAL] = {"at-once", "to-join", "never"},
+    [FEEDBACK] = {"yes", "no", "no-hits", "everywhere", "hits", "wrong"},
+};
 
 static const struct {
     const char *name;
     Type type;
-    size_t field;
+    size_t at; /* of the first device, if devices have it */
 } table[] = {
-#define AT(field) offsetof(DeviceSettings, field)
-    {"vendor-id", NUMBER, AT(vendor_id)},
-    {"device-id", NUMBER, AT(device_id)},
-    {"driver-version", NUMBER, AT(driver_version)},
-    {"driver-id", NUMBER, AT(driver_id)},
-    {"build", NUMBER, AT(build)},
-    {"abi", NUMBER, AT(abi)},
-    {"payload", NUMBER, AT(payload)},
-    {"shared", NUMBER, AT(shared)},
-    {"global-key", KEY, AT(global_key)},
-    {"api", API, AT(api)},
-    {"cache-control", PART, AT(cache_control)},
-    {"maintenance5", PART, AT(maintenance5)},
-    {"more-pipelines", PART, AT(more_pipelines)},
-    {"executables", PART, AT(executables)},
-    {"binaries", COMMANDS_TOO, AT(binaries)},
-    {"internal-cache", YES, AT(internal_cache)},
-    {"warm", YES, AT(warm)},
-    {"internal-cache-control", YES, AT(internal_cache_control)},
-    {"prefers-internal-cache", YES, AT(prefers_internal_cache)},
-    {"precompiled-internal-cache", YES, AT(precompiled_internal_cache)},
-    {"compressed-binaries", YES, AT(compressed)},
-    {"driver-name", TEXT, AT(driver_name)},
-    {"driver-info", TEXT, AT(driver_info)},
-    {"uuid", UUID, AT(uuid)},
-#undef AT
+#define OF_ALL_DEVICES(name) offsetof(DriverSettings, name)
+#define OF_DEVICE(name) offsetof(DriverSettings, devices[0].name)
+    {"devices", NUMBER, OF_ALL_DEVICES(device_count)},
+    {"guilty", NUMBER, OF_ALL_DEVICES(guilty)},
+    {"keys", NUMBER, OF_ALL_DEVICES(keys)},
+    {"deferral", DEFERRAL, OF_ALL_DEVICES(deferral)},
+    {"feedback", FEEDBACK, OF_ALL_DEVICES(feedback)},
+    {"vendor-id", NUMBER, OF_DEVICE(vendor_id)},
+    {"device-id", NUMBER, OF_DEVICE(device_id)},
+    {"driver-version", NUMBER, OF_DEVICE(driver_version)},
+    {"driver-id", NUMBER, OF_DEVICE(driver_id)},
+    {"build", NUMBER, OF_DEVICE(build)},
+    {"abi", NUMBER, OF_DEVICE(abi)},
+    {"payload", NUMBER, OF_DEVICE(payload)},
+    {"shared", NUMBER, OF_DEVICE(shared)},
+    {"global-key", NUMBER, OF_DEVICE(global_key)},
+    {"cache-control", PART, OF_DEVICE(cache_control)},
+    {"maintenance5", PART, OF_DEVICE(maintenance5)},
+    {"more-pipelines", PART, OF_DEVICE(more_pipelines)},
+    {"binaries", PART, OF_DEVICE(binaries)},
+    {"internal-cache", YES, OF_DEVICE(internal_cache)},
+    {"warm", YES, OF_DEVICE(warm)},
+    {"internal-cache-control", YES, OF_DEVICE(internal_cache_control)},
+    {"prefers-internal-cache", YES, OF_DEVICE(prefers_internal_cache)},
+    {"driver-name", TEXT, OF_DEVICE(driver_name)},
+    {"driver-info", TEXT, OF_DEVICE(driver_info)},
+    {"uuid", UUID, OF_DEVICE(uuid)},
 };
 _Static_assert(VK_MAX_DRIVER_NAME_SIZE == VK_MAX_DRIVER_INFO_SIZE, "both texts have the same room");
 
-static void read_field(void *field, Type type, const char *value)
+static uint32_t place_in(const char *const *all, const char *value)
 {
-    if (type == NUMBER || type == KEY || type == API)
-        *(uint32_t *)field = type == API ? read_api(value) : type == KEY ? read_key(value) : script_number(value);
-    else if (type == PART || type == COMMANDS_TOO)
-        *(Part *)field = read_part(value, type == COMMANDS_TOO);
-    else if (type == YES)
-        *(bool *)field = read_yes(value);
-    else if (type == TEXT)
-        snprintf(field, VK_MAX_DRIVER_NAME_SIZE, "%s", value);
-    else
-        read_uuid(field, value);
-}
-
-static bool read_of(DeviceSettings *device, const char *name, const char *value)
-{
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(name, table[i].name) == 0) {
-            read_field((char *)device + table[i].field, table[i].type, value);
-            return true;
-        }
-    return false;
-}
-
-static int read_one_of(const char *value, const char *const *names, int name_count)
-{
-    for (int i = 0; i < name_count; i++)
-        if (strcmp(value, names[i]) == 0)
+    for (uint32_t i = 0; all[i]; i++)
+        if (strcmp(value, all[i]) == 0)
             return i;
     wrong_script("no such value", value);
 }
 
-/* What all devices have in common. */
-static bool read_common(const char *name, const char *value)
+static void read_field(void *field, Type type, const char *value)
 {
-    static const char *const deferrals[] = {"at-once", "to-join", "never"};
-    static const char *const feedbacks[] = {"yes", "no", "no-hits", "everywhere", "hits", "wrong"};
-    if (strcmp(name, "devices") == 0) {
-        settings.device_count = script_number(value);
-        if (settings.device_count < 1 || settings.device_count > MAX_DEVICES)
-            wrong_script("not a number of devices", value);
-    } else if (strcmp(name, "guilty") == 0) {
-        settings.guilty = script_number(value);
-    } else if (strcmp(name, "keys") == 0) {
-        settings.keys = read_key(value);
-    } else if (strcmp(name, "deferral") == 0) {
-        settings.deferral = (Deferral)read_one_of(value, deferrals, 3);
-    } else if (strcmp(name, "feedback") == 0) {
-        settings.feedback = (Feedback)read_one_of(value, feedbacks, 6);
-    } else {
-        return false;
-    }
-    return true;
+    if (type == TEXT)
+        snprintf(field, VK_MAX_DRIVER_NAME_SIZE, "%s", value);
+    else if (type == UUID)
+        read_uuid(field, value);
+    else if (type == NUMBER)
+        *(uint32_t *)field = strcmp(value, "process") == 0 ? (uint32_t)getpid() : script_number(value);
+    else
+        *(uint32_t *)field = place_in(words[type], value);
 }
 
 bool settings_read(const char *name, const char *value)
 {
-    if (read_common(name, value))
-        return true;
-    char *first = strdup(value);
-    char *second = first ? strchr(first, '/') : NULL;
+    size_t row = 0;
+    while (row < sizeof table / sizeof *table && strcmp(name, table[row].name) != 0)
+        row++;
+    if (row == sizeof table / sizeof *table)
+        return false;
+    char *first = strdup(value), *second = strchr(first, '/');
     if (second)
         *second++ = '\0';
-    bool known = first && read_of(&settings.devices[0], name, first);
-    for (uint32_t i = 1; known && i < MAX_DEVICES; i++)
+    char *field = (char *)&settings + table[row].at;
+    read_field(field, table[row].type, first);
+    bool of_device = table[row].at >= offsetof(DriverSettings, devices);
+    for (uint32_t i = 1; of_device && i < MAX_DEVICES; i++)
         if (second || strcmp(name, "device-id") != 0)
-            known = read_of(&settings.devices[i], name, second ? second : first);
+            read_field(field + i * sizeof(DeviceSettings), table[row].type, second ? second : first);
     free(first);
-    return known;
+    return true;
 }
 
 void settings_complete(void)
 {
+    if (settings.device_count < 1 || settings.device_count > MAX_DEVICES)
+        wrong_script("not a number of devices", "devices");
     for (uint32_t i = 0; i < MAX_DEVICES; i++) {
         DeviceSettings *device = &settings.devices[i];
         if (device->abi != 32 && device->abi != 64)

@@ -1,10 +1,9 @@
 /* Which bytes the driver gave out, in this process and in those before it, and what was done that must not be. */
 #include "driver.h"
 
-#include "known_names.h"
-
 #include <fcntl.h>
 #include <inttypes.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
+/* What was given out, as a tree of pointers that are digests. */
+static void *known;
+
+static int compare(const void *one, const void *other)
+{
+    return ((uintptr_t)one > (uintptr_t)other) - ((uintptr_t)one < (uintptr_t)other);
+}
 
 void wrong_script(const char *what, const char *where)
 {
@@ -40,32 +46,18 @@ static void write_line(const char *line, size_t length)
         abort(); /* the next process would report what is right */
 }
 
-static void write_words(const char *what, const char *format, va_list arguments)
-{
-    char line[512];
-    int length = snprintf(line, sizeof line, "%s ", what);
-    length += vsnprintf(line + length, sizeof line - 2 - (size_t)length, format, arguments);
-    if ((size_t)length > sizeof line - 2)
-        length = sizeof line - 2;
-    line[length++] = '\n';
-    write_line(line, (size_t)length);
-}
-
 void violation(const char *format, ...)
 {
+    char line[512] = "VIOLATION ";
+    const size_t start = strlen(line), room = sizeof line - 2 - start;
     va_list arguments;
     va_start(arguments, format);
+    size_t length = (size_t)vsnprintf(line + start, room, format, arguments);
+    va_end(arguments);
+    length = start + (length < room ? length : room - 1);
+    line[length++] = '\n';
     count(COUNT_VIOLATIONS, 1);
-    write_words("VIOLATION", format, arguments);
-    va_end(arguments);
-}
-
-void hazard(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_words("HAZARD", format, arguments);
-    va_end(arguments);
+    write_line(line, length);
 }
 
 /* What this process and others have appended since the last time: whole lines. */
@@ -79,7 +71,7 @@ static void read_file_locked(void)
         text[got] = '\0';
         while ((end = strchr(line, '\n')) != NULL) {
             if (strncmp(line, GIVEN, strlen(GIVEN)) == 0)
-                remember_locked(strtoull(line + strlen(GIVEN), NULL, 16));
+                tsearch((void *)(uintptr_t)strtoull(line + strlen(GIVEN), NULL, 16), &known, compare);
             line = end + 1;
         }
         if (line == text)
@@ -96,8 +88,7 @@ static uint64_t name_of(uint64_t identity, const void *key, const void *data, si
     if (key)
         hash_bytes(&name, key, KEY_BYTES);
     hash_bytes(&name, data, size);
-    uint64_t compacted = hash_compacted(&name);
-    return compacted ? compacted : 1;
+    return hash_compacted(&name);
 }
 
 void given_out(uint64_t identity, const void *key, const void *data, size_t size)
@@ -108,7 +99,7 @@ void given_out(uint64_t identity, const void *key, const void *data, size_t size
         return;
     pthread_mutex_lock(&lock);
     read_file_locked();
-    if (!room || !known[place_of(name)])
+    if (!tfind((void *)(uintptr_t)name, &known, compare))
         write_line(line, (size_t)snprintf(line, sizeof line, GIVEN "%016" PRIx64 "\n", name));
     pthread_mutex_unlock(&lock);
 }
@@ -120,24 +111,18 @@ bool was_given_out(uint64_t identity, const void *key, const void *data, size_t 
     uint64_t name = name_of(identity, key, data, size);
     pthread_mutex_lock(&lock);
     read_file_locked();
-    bool found = room && known[place_of(name)];
+    bool found = tfind((void *)(uintptr_t)name, &known, compare) != NULL;
     pthread_mutex_unlock(&lock);
     return found;
-}
-
-static bool disables_internal_cache(const VkDeviceCreateInfo *info)
-{
-    for (const VkBaseInStructure *node = info->pNext; node; node = node->pNext)
-        if (node->sType == VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR)
-            return ((const VkDevicePipelineBinaryInternalCacheControlKHR *)(const void *)node)->disableInternalCache;
-    return false;
 }
 
 void note_device(const VkDeviceCreateInfo *info, VkResult result)
 {
     char line[2048];
+    const VkDevicePipelineBinaryInternalCacheControlKHR *control =
+        in_chain(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
     size_t length = (size_t)snprintf(line, sizeof line, "device result=%d %schain=", result,
-                                     disables_internal_cache(info) ? "internal-cache=off " : "");
+                                     control && control->disableInternalCache ? "internal-cache=off " : "");
     for (const VkBaseInStructure *node = info->pNext; node && length < 512; node = node->pNext)
         if (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
             length += (size_t)snprintf(line + length, sizeof line - length, "%d,", (int)node->sType);

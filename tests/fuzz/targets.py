@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import loads
+import disk
 import xxhash
 from fuzz import exports, fleets, shapes
 from fuzz.exports import require
@@ -304,7 +304,7 @@ def _take_steps(work: compaction.Compaction) -> None:
 
 
 def _digests(place: Folder, program: int | None) -> set[bytes]:
-    loaded = loads.load(place, program)
+    loaded = disk.load(place, program)
     for name, data in loaded.cells.items():
         require(xxhash.xxh3_128_digest(data) == name[0], "a wrong record is loaded")
     for what in loaded.damage:

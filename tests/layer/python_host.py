@@ -1,7 +1,7 @@
 """A Python program that creates its pipelines in a C library, as bindings do.
 
-python_host.py LIBRARY gil|nogil [threads|later|embed] ARGUMENTS...: runs the demo's main() inside this
-interpreter, holding the GIL throughout or releasing it.
+python_host.py LIBRARY gil|nogil [busy] ARGUMENTS...: runs the demo's main() inside this interpreter, holding the GIL
+throughout or releasing it, beside threads that compute if ``busy``.
 """
 
 import ctypes
@@ -10,25 +10,20 @@ import threading
 import time
 
 library, gil, *arguments = sys.argv[1:]
-busy = False
-if arguments and arguments[0] == "busy":
-    busy = True
-    arguments = arguments[1:]
+busy = arguments[:1] == ["busy"]
+arguments = arguments[busy:]
 program = (ctypes.PyDLL if gil == "gil" else ctypes.CDLL)(library)
 argv = (ctypes.c_char_p * (len(arguments) + 2))(b"pipelines", *[a.encode() for a in arguments], None)
-
-counted = [0]
 stop = threading.Event()
 
 
-def count():
+def compute():
     while not stop.is_set():
-        counted[0] += 1
-        if counted[0] % 1000 == 0:
-            time.sleep(0)
+        sum(range(10000))
+        time.sleep(0)
 
 
-threads = [threading.Thread(target=count) for _ in range(4 if busy else 0)]
+threads = [threading.Thread(target=compute) for _ in range(4 * busy)]
 for thread in threads:
     thread.start()
 status = program.main(len(arguments) + 1, argv)

@@ -12,37 +12,18 @@ from typing import Any
 from disk import FailingDisk
 from world import World
 
-#: Members of DeviceFacts from VkPhysicalDevicePipelineBinaryPropertiesKHR, with their words in tests/driver.
-PROPERTIES = {
-    "internal_cache": "internal-cache",
-    "internal_cache_control": "internal-cache-control",
-}
-
-#: {output}, {properties} and {extra} are filled in; the rest is the module as the policy thread imports it.
 SOURCE = """
 import json
 
 from pylayer.inhost import boundary
-from pylayer.policy import Policy
 
 
 def write(what, **values):
-    with open({output!r}, "a") as file:
+    with open(OUTPUT, "a") as file:
         file.write(json.dumps(dict(values, what=what)) + chr(10))
 
 
-class Recorder(Policy):
-    def plan_device(self, program, facts, settings):
-        write("facts", **{name: getattr(facts, name) for name in {properties!r}})
-        return super().plan_device(program, facts, settings)
-
-    def device_created(self, program, facts, state):
-        write("created")
-
-    def admit_cache(self, data, facts, settings):
-        write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot)
-        return super().admit_cache(data, facts, settings)
-
+class Mine(Policy):
     def keep_cell(self, cell, program, settings):
         write("cell", fingerprint=cell.fingerprint, kind=cell.kind)
         return True
@@ -50,9 +31,6 @@ class Recorder(Policy):
     def device_destroyed(self, program, facts, counters):
         seen = boundary.fingerprints(1)
         write("destroyed", seen=memoryview(seen).cast("Q").tolist(), counters=counters)
-
-
-{extra}
 """
 
 
@@ -69,14 +47,10 @@ class Record:
         return [json.loads(line) for line in lines]
 
 
-def record(world: World, extra: str = "", settings: str = "{}") -> Record:
-    """Makes the recorder the world's policy, with ``extra`` behind it."""
+def record(world: World, settings: str = "{}") -> Record:
+    """Makes the recorder the world's policy."""
     output = world.directory / "record.json"
-    source = SOURCE.replace("{output!r}", repr(str(output))).replace("{extra}", extra)
-    source = source.replace("{properties!r}", repr(list(PROPERTIES)))
-    (world.directory / "layer_recorder.py").write_text(source)
-    text = f"policy: layer_recorder:Recorder\nsettings: {settings}\n"
-    world.environment |= world.policy(text)
+    world.environment |= world.policy_class(f"OUTPUT = {str(output)!r}\n{SOURCE}", f"settings: {settings}\n")
     return Record(output)
 
 

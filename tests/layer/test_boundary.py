@@ -1,4 +1,4 @@
-"""What the layer sends to policy: fingerprints of pipelines, digests of cache data, and keys."""
+"""What the layer sends to policy: fingerprints of pipelines, and what it keeps of handles."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import subprocess
 import time
 
 import pytest
-from layer.recorder import PROPERTIES, days_ago, only, record
-from scripted_driver import ScriptedDriver
+from layer.recorder import days_ago, only, record
 from world import BUILD, World
 
 # ---- fingerprints --------------------------------------------------------------------------------
@@ -182,53 +181,3 @@ def test_changes_while_the_process_is_stopped() -> None:
         time.sleep(2.5)
         process.send_signal(signal.SIGCONT)
         assert process.communicate()[0] == "20 1\n"
-
-
-# ---- the application's caches --------------------------------------------------------------------
-
-
-#: A pipeline in a cache, whose data is read twice and with a buffer that is too small; and a cache of that data.
-CACHES = """device control modules
-cache C0
-compute C0 : P0 shader=comp0
-read D0 C0
-read D1 C0
-read D2 C0 less
-cache C1 data=D0
-read D3 C1
-"""
-
-
-def test_cache_data(world: World) -> None:
-    """Policy is told the digest of data that a program passes, here as it read it. The store has what the program read,
-    once, and partial data as it is."""
-    wanted = record(world)
-    world.recipe(CACHES)
-    (admit,) = only(wanted.take(), "admit")
-    whole, partial = world.known_data()
-    assert (admit["size"], admit["digest"], admit["slot"]) == (whole.size, whole.digest.hex(), 1)
-    assert partial.size < whole.size
-
-
-def test_unchecked_caches_are_not_told_of(world: World) -> None:
-    """With application_caches: pass policy gets no messages about application caches."""
-    wanted = record(world, settings="{application_caches: pass}")
-    world.recipe(CACHES)
-    assert {one["what"] for one in wanted.take()} <= {"facts", "created", "cell", "destroyed"}
-
-
-# ---- the device ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "wanted", [*({name} for name in PROPERTIES), set()], ids=lambda names: "".join(names) or "none"
-)
-def test_properties_of_binaries(scripted: ScriptedDriver, wanted: set[str]) -> None:
-    """Policy gets the properties of pipeline binaries that the driver reports, each as its own."""
-    records = record(scripted.world)
-    if "internal_cache_control" in wanted:
-        wanted = wanted | {"internal_cache"}  # there is nothing to control otherwise
-    script = ";".join(f"{word}={'yes' if name in wanted else 'no'}" for name, word in PROPERTIES.items())
-    scripted.recipe("device control binaries modules\n", script=script)
-    (facts,) = only(records.take(), "facts")
-    assert facts == {"what": "facts", **{name: name in wanted for name in PROPERTIES}}

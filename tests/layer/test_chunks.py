@@ -7,8 +7,6 @@ from __future__ import annotations
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ from disk import (
     FailingDisk,
     compact_everything,
     content_of,
+    fill,
     leftovers,
     loses_nothing,
-    split_journals,
 )
 from scripted_driver import ScriptedDriver
-from world import AWAKE, World
+from world import AWAKE, World, repeated
 
 from pylayer.store import runs
 from pylayer.store.format import CELL, CHUNK, CHUNK_CELLS
@@ -31,6 +29,9 @@ from pylayer.store.reader import Reader
 COUNT = 3 * CHUNK_CELLS
 #: So large that these cells are more than the bytes from which on cells are joined.
 PAYLOAD = "payload=2048;guilty=40"
+#: All cells have the same large part in them.
+SHARED = 1 << 18
+LARGE = f"payload=2048;shared={SHARED}"
 
 
 def records(world: World) -> Counter[bytes]:
@@ -54,12 +55,10 @@ def run(
 def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver) -> None:
     """If all cells have the same large part in them, the store has it once for many pipelines, and a later run finds
     all of them."""
-    shared = 1 << 18
-    script = f"payload=2048;shared={shared}"
-    assert run(scripted, script=script) == COUNT
+    assert run(scripted, script=LARGE) == COUNT
     stored = sum(path.stat().st_size for path in scripted.world.stored_files())
-    assert stored < 12 * shared  # as cells, they are 96 times as large
-    assert run(scripted, script=script) == 0
+    assert stored < 12 * SHARED  # as cells, they are 96 times as large
+    assert run(scripted, script=LARGE) == 0
     found = records(scripted.world)
     assert found[CHUNK]
 
@@ -67,8 +66,7 @@ def test_large_cells_are_joined_before_they_are_stored(scripted: ScriptedDriver)
 def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
     """No mark counts in exit(), so a driver that crashes when it joins cells would do so in each run: large cells that
     wait for others are stored as they are."""
-    script = f"payload=2048;shared={1 << 18};merge=crash@9+"
-    scripted.program("host", "instance", "device", "pipelines", 8, script=script)
+    scripted.program("host", "instance", "device", "pipelines", 8, script=f"{LARGE};merge=crash@9+")
     assert scripted.counts["compiles"] == 8
     assert records(scripted.world) == {CELL: 8}
 
@@ -76,36 +74,32 @@ def test_large_cells_at_exit(scripted: ScriptedDriver) -> None:
 @pytest.mark.parametrize("rules", ["write:ENOSPC:path=.pack:nth=2", "rename:EIO:path=.pack"])
 def test_large_cells_on_a_disk_that_fails(scripted: ScriptedDriver, rules: str) -> None:
     """Half a chunk does not stay on a full disk, and the next run stores it."""
-    script = f"payload=2048;shared={1 << 18}"
     disk = FailingDisk(scripted.world, rules)
-    run(scripted, script=script, **disk.environment)
+    run(scripted, script=LARGE, **disk.environment)
     assert disk.struck and not leftovers(scripted.world.store)
-    run(scripted, script=script)
-    assert run(scripted, script=script) == 0
+    run(scripted, script=LARGE)
+    assert run(scripted, script=LARGE) == 0
 
 
 def test_large_cells_while_storing_is_paused(scripted: ScriptedDriver) -> None:
     """After a failed write nothing is joined and written for some seconds, as with other cells. What is lost is
     counted."""
-    script = f"payload=2048;shared={1 << 18}"
     disk = FailingDisk(scripted.world, "write:ENOSPC:path=.pack")
-    run(scripted, script=script, **disk.environment)
+    run(scripted, script=LARGE, **disk.environment)
     last = scripted.world.runs()[-1]
     assert (len(disk.struck), last["write_errors"], last["lost_records"]) == (1, 1, COUNT)
 
 
 def test_large_cells_are_not_synced(scripted: ScriptedDriver) -> None:
     """They replace no other file, so policy waits for no disk, and one that fails to sync loses nothing."""
-    script = f"payload=2048;shared={1 << 18}"
-    run(scripted, script=script, **FailingDisk(scripted.world, "fsync:EIO:path=.pack").environment)
-    assert run(scripted, script=script) == 0
+    run(scripted, script=LARGE, **FailingDisk(scripted.world, "fsync:EIO:path=.pack").environment)
+    assert run(scripted, script=LARGE) == 0
 
 
 def test_large_cells_in_a_folder_that_is_gone(scripted: ScriptedDriver) -> None:
     """Somebody deletes the store while a program compiles. It is made anew, as for other cells."""
-    script = f"payload=2048;shared={1 << 18}"
     gone = ("instance", "device", "spawn", f"rm -r {scripted.world.store}/store", "pipelines", 8)
-    scripted.program("host", *gone, "destroy-device", "destroy-instance", script=script)
+    scripted.program("host", *gone, "destroy-device", "destroy-instance", script=LARGE)
     assert records(scripted.world) == {CHUNK: 1}
 
 
@@ -118,12 +112,13 @@ def test_a_few_large_cells_are_stored_as_they_are(scripted: ScriptedDriver) -> N
 
 def store_chunks(scripted: ScriptedDriver, script: str = PAYLOAD) -> None:
     """Runs the program until its cells are chunks: on a busy machine vkDestroyDevice may have no time to join them."""
-    for _ in range(20):
+
+    def stored() -> bool:
+        shutil.rmtree(scripted.world.store / "store", ignore_errors=True)
         assert run(scripted, script=script) == COUNT
-        if records(scripted.world) == {CHUNK: 3}:
-            return
-        shutil.rmtree(scripted.world.store / "store")
-    raise AssertionError("the cells of twenty runs were not joined")
+        return records(scripted.world) == {CHUNK: 3}
+
+    repeated(stored)
 
 
 def test_cells_become_chunks(scripted: ScriptedDriver) -> None:
@@ -178,12 +173,12 @@ def test_driver_that_hangs_while_it_joins(scripted: ScriptedDriver) -> None:
 def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> None:
     """A driver that dies while it joins cells dies once: they stay cells, and everything is found."""
     joining = f"{PAYLOAD};merge={action}@{COUNT + 3}"
-    for _ in range(20):  # as in store_chunks
-        if scripted.demo("--count", COUNT, script=joining, check=False).returncode < 0:
-            break
-        shutil.rmtree(scripted.world.store / "store")
-    else:
-        raise AssertionError("the cells of twenty runs were not joined")
+
+    def dies() -> bool:  # as in store_chunks
+        shutil.rmtree(scripted.world.store / "store", ignore_errors=True)
+        return scripted.demo("--count", COUNT, script=joining, check=False).returncode < 0
+
+    repeated(dies)
     assert run(scripted, script=joining) == 0
     assert records(scripted.world) == {CELL: COUNT}
     assert run(scripted) == 0
@@ -219,11 +214,7 @@ def test_chunks_are_joined_once(scripted: ScriptedDriver) -> None:
     store_chunks(scripted)
     scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
     assert scripted.counts["compiles"] == COUNT
-    for _ in range(20):  # as in store_chunks
-        if records(scripted.world) != {CHUNK: 6}:
-            scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
-    assert records(scripted.world) == {CHUNK: 6}
-    scripted.demo("--count", 2 * COUNT, script=PAYLOAD)
+    repeated(lambda: scripted.demo("--count", 2 * COUNT, script=PAYLOAD) and records(scripted.world) == {CHUNK: 6})
     assert scripted.counts["compiles"] == 0
 
 
@@ -243,7 +234,10 @@ def test_killed_program(scripted: ScriptedDriver, later: str) -> None:
     cells = f"cat {store}/store/*/*.journal | grep -aoF CELL | wc -l"
     written = f"until [ $({cells}) -ge {COUNT} ]; do sleep 0.05; done"
     host = ("instance", "device", "pipelines", str(COUNT))
-    scripted.program("host", *host, "spawn", written, "end", "kill", script=PAYLOAD, check=False)
+    scripted.program("host", "instance", "device", *LATER["ends"])  # keeps a plan for the later runs
+    never_idle = scripted.world.never_idle()
+    scripted.program("host", *host, "spawn", written, "end", "kill", script=PAYLOAD, check=False, **never_idle)
+    scripted.settings()
     assert scripted.counts["compiles"] == COUNT
     scripted.program("host", *host, *(word.format(store=store) for word in LATER[later]), script=PAYLOAD, check=False)
     assert scripted.counts["compiles"] == 0
@@ -256,29 +250,11 @@ def test_killed_program(scripted: ScriptedDriver, later: str) -> None:
 # ---- Compacting ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a store with 40 pipelines in more closed journals than a program leaves uncompacted at exit."""
-    world = World(tmp_path_factory.mktemp("filled"))
-    world.demo("--count", 40, "--no-destroy")  # so that its cells stay in a journal
-    split_journals(world, EXIT_JOURNALS + 1)
-    return world.store
-
-
 @pytest.fixture
-def journals(world: World, filled: Path) -> Iterator[World]:
-    shutil.copytree(filled, world.store)
-    yield world
-
-
-def run_until_compacted(world: World) -> None:
-    """Runs the demo until a pack exists. At exit a program compacts only for a short time, so a slow machine takes
-    several runs."""
-    for _ in range(50):
-        world.demo("--count", 40)
-        if world.stored_files(".pack"):
-            return
-    raise AssertionError("nothing was compacted")
+def journals(world: World) -> World:
+    """A world with 40 pipelines in more closed journals than a program leaves uncompacted at exit."""
+    fill(world, "--count", 40, journals=EXIT_JOURNALS + 1)
+    return world
 
 
 def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> None:
@@ -297,7 +273,7 @@ def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> Non
 def test_short_runs_are_compacted(journals: World) -> None:
     """Short runs compact their journals at exit, so journals do not accumulate."""
     before = content_of(journals)
-    run_until_compacted(journals)
+    repeated(lambda: journals.demo("--count", 40) and journals.stored_files(".pack"))
     assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
     assert leftovers(journals.store) == []
     assert_whole(journals, before)
@@ -306,8 +282,14 @@ def test_short_runs_are_compacted(journals: World) -> None:
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_the_first_run_leaves_a_pack(scripted: ScriptedDriver, ending: list[str]) -> None:
     """A run that stores a mebibyte compacts it when it ends, because the runs after it have no policy that could."""
-    scripted.demo("--count", 40, *ending, script="payload=40000")
-    assert [path.suffix for path in scripted.world.stored_files()] == [".pack"]
+    never_idle = scripted.world.never_idle()
+
+    def compacted() -> bool:
+        shutil.rmtree(scripted.world.store, ignore_errors=True)
+        scripted.demo("--count", 40, *ending, script="payload=40000", **never_idle)
+        return [path.suffix for path in scripted.world.stored_files()] == [".pack"]
+
+    repeated(compacted)
     scripted.demo("--count", 40, script="payload=40000")
     assert scripted.world.last()["compiled"] == 0
 
@@ -342,9 +324,6 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
 def test_killed_while_compacting(journals: World, moment: str) -> None:
     """If a process is killed during a compaction, no content is lost, and later processes finish the compaction."""
     before = content_of(journals)
-    for _ in range(50):
-        if journals.demo("--count", 40, check=False, **FailingDisk(journals, moment).environment).returncode:
-            break
-    else:
-        raise AssertionError("the process was never killed")
+    kills = FailingDisk(journals, moment).environment
+    repeated(lambda: journals.demo("--count", 40, check=False, **kills).returncode)
     assert_whole(journals, before)

@@ -3,13 +3,14 @@ they return VK_OPERATION_DEFERRED_KHR, that leave it to the threads that join, o
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from disk import age, uses_in
 from recipes.seen import parse
 from scripted_driver import ScriptedDriver
-from uses import age, uses_in
-from world import BUILD, LAYER_NAME, ROOT, Run, World, seen
+from world import ROOT, Run, seen
 
 from pylayer.store.contents import RECENT_SECONDS
 from pylayer.store.format import CELL
@@ -26,26 +27,20 @@ DEFERRALS = ["at-once", "to-join", "never"]
 class Deferring:
     """Programs on a scripted driver that defers in one of these ways, or on RADV."""
 
-    def __init__(self, world: World, deferral: str, scripted: ScriptedDriver | None) -> None:
-        self.world = world
+    def __init__(self, directory: Path, deferral: str) -> None:
         self.deferral = deferral
-        self.scripted = scripted
+        self.scripted = ScriptedDriver(directory, "radv" if deferral == "radv" else "test")
+        self.world = self.scripted.world
         #: Like RADV without its disk cache, with pipelines of about the same size.
         self.script = f"payload=2000;internal-cache=no;binaries=no;deferral={deferral}"
 
-    def program(self, recipe: str = "deferred", layered: bool = True, script: str = "", **options: Any) -> Calls:
+    def program(self, recipe: str = "deferred", script: str = "", **options: Any) -> Calls:
         """Runs tests/recipes/RECIPE.recipe. Returns what it printed, by name of the call."""
-        path = str(ROOT / "tests" / "recipes" / f"{recipe}.recipe")
-        if self.scripted:
-            script = f"{self.script};binaries=yes;{script}"
-            output = self.scripted.program("recipes", path, layered=layered, script=script, **options).stdout
-        else:
-            command = [str(BUILD / "tests" / "recipes"), path]
-            output = self.world.run(command, VK_INSTANCE_LAYERS=LAYER_NAME if layered else None).stdout
-        return calls_of(output)
+        path = ROOT / "tests" / "recipes" / f"{recipe}.recipe"
+        script = f"{self.script};binaries=yes;{script}"
+        return calls_of(self.scripted.program("recipes", path, script=script, **options).stdout)
 
     def demo(self, *arguments: str | int, script: str = "", **options: Any) -> Run:
-        assert self.scripted
         return self.scripted.demo("--ray-tracing", *arguments, script=f"{self.script};{script}", **options)
 
 
@@ -74,24 +69,21 @@ def calls_of(output: str) -> Calls:
 
 
 @pytest.fixture(params=["radv", *DEFERRALS])
-def driver(request: pytest.FixtureRequest) -> Deferring:
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Deferring:
     """RADV and each of the scripted drivers."""
-    if request.param == "radv":
-        return Deferring(request.getfixturevalue("world"), "at-once", None)
-    scripted = request.getfixturevalue("scripted")
-    return Deferring(scripted.world, request.param, scripted)
+    return Deferring(tmp_path, request.param)
 
 
 @pytest.fixture(params=DEFERRALS)
-def scriptable(request: pytest.FixtureRequest, scripted: ScriptedDriver) -> Deferring:
+def scriptable(request: pytest.FixtureRequest, tmp_path: Path) -> Deferring:
     """Each of the scripted drivers, which can have faults."""
-    return Deferring(scripted.world, request.param, scripted)
+    return Deferring(tmp_path, request.param)
 
 
 @pytest.fixture
-def deferring(scripted: ScriptedDriver) -> Deferring:
+def deferring(tmp_path: Path) -> Deferring:
     """The driver that leaves the work to the threads that join."""
-    return Deferring(scripted.world, "to-join", scripted)
+    return Deferring(tmp_path, "to-join")
 
 
 def results(calls: Calls) -> Calls:
@@ -103,15 +95,41 @@ def results(calls: Calls) -> Calls:
 # ---- Results -----------------------------------------------------------------------------------------
 
 
-def test_results_are_the_drivers(driver: Deferring) -> None:
+def test_two_runs(driver: Deferring) -> None:
     """In a first run, operations give the same results, pipelines and group handles as without the layer, except one
-    that need not compile any more."""
-    alone, cold = results(driver.program(layered=False)), results(driver.program())
-    assert alone.pop("then-found")["result"] == COMPILE_REQUIRED
-    assert cold.pop("then-found")["result"] == SUCCESS
-    assert cold == alone
+    that need not compile any more, and a call of which not all is found returns what the driver returns, deferred or
+    not. In a second run every operation is answered from the store, but for those with CAPTURE_DATA or replayable
+    handles, which go to the driver unchanged. A call that finds all its pipelines returns VK_OPERATION_DEFERRED_KHR,
+    because some programs cannot deal with another answer."""
+    alone, cold = driver.program(layered=False), driver.program()
+    compiled = driver.world.last()
+    warm = driver.program()
+    found = driver.world.last()
+    for name in ("one", "batch", "threads", "feedback", "captured", "replayable", "then-may", "partly"):
+        assert cold[name]["begin"] == alone[name]["begin"]
+    own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
+    passed = ("captured", "replayable", "replayable-cache")
+    assert {warm[name]["begin"] for name in passed} == {own}
+    assert {call["begin"] for name, call in warm.items() if "begin" in call and name not in passed} == {DEFERRED}
+    assert (warm["complete"]["join"], warm["complete"]["result"]) == (SUCCESS, SUCCESS)
+    alone, cold, warm = results(alone), results(cold), results(warm)
     assert cold["feedback"]["told"] == "valid=2 hits=0"
     assert (cold[""]["live"], cold[""]["foreign"]) == ("0", "0")
+    assert cold | {"then-found": alone["then-found"]} == alone
+    assert (alone["then-found"]["result"], cold["then-found"]["result"]) == (COMPILE_REQUIRED, SUCCESS)
+    # Those that may not be compiled are found as well.
+    may_not_compile = warm.pop("may-not-compile")
+    assert (may_not_compile["result"], may_not_compile["pipelines"]) == (SUCCESS, "11")
+    assert (cold.pop("may-not-compile")["pipelines"], cold.pop("not-found")["pipelines"]) == ("10", "0")
+    assert warm.pop("not-found")["pipelines"] == "1"
+    assert warm == cold
+    assert [compiled[name] for name in ("compiled", "compile_required", "passed", "plain")] == [19, 2, 4, 0]
+    assert found["compiled"] == found["compile_required"] == found["failed"] == 0
+    assert [found[name] for name in ("pipelines", "hits", "passed", "plain")] == [30, 30, 4, 0]
+    # Every pipeline but one, which is created without a deferred operation and is in the program's own cache.
+    assert (compiled["deferred"], found["deferred"]) == (compiled["pipelines"] - 1, found["pipelines"] - 1)
+    # The program creates one pipeline twice with its own cache.
+    assert compiled["application_hits"] == found["application_hits"] == 1
 
 
 def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
@@ -124,53 +142,13 @@ def test_beside_what_may_not_be_compiled(driver: Deferring) -> None:
 
 
 @pytest.mark.parametrize("deferral", ["at-once", "never"])
-def test_cache_after_an_operation_that_passed(scripted: ScriptedDriver, deferral: str) -> None:
+def test_cache_after_an_operation_that_passed(tmp_path: Path, deferral: str) -> None:
     """What is created later with the cache of an operation that passed is in that cache, if the operation was complete
     at once. If not, the layer does not know its end, and merges nothing into the cache."""
-    driver = Deferring(scripted.world, deferral, scripted)
+    driver = Deferring(tmp_path, deferral)
     alone = driver.program("deferred_passed", layered=False)
     for _ in range(2):
         assert driver.program("deferred_passed")["saved"] == alone["saved"]
-
-
-def test_results_of_a_second_run(driver: Deferring) -> None:
-    """Pipelines from the store equal those that were compiled, and those that may not be compiled are found as well."""
-    cold = results(driver.program())
-    warm = results(driver.program())
-    assert cold.pop("may-not-compile")["pipelines"] == "10"
-    may_not_compile = warm.pop("may-not-compile")
-    assert (may_not_compile["result"], may_not_compile["pipelines"]) == (SUCCESS, "11")
-    assert (cold.pop("not-found")["pipelines"], warm.pop("not-found")["pipelines"]) == ("0", "1")
-    assert warm == cold
-
-
-def test_second_run_compiles_nothing(driver: Deferring) -> None:
-    """Every deferred operation of a second run is answered from the store. Those with CAPTURE_DATA or with replayable
-    handles go to the driver unchanged."""
-    driver.program()
-    cold = driver.world.last()
-    driver.program()
-    warm = driver.world.last()
-    assert (cold["compiled"], cold["compile_required"], cold["passed"], cold["plain"]) == (19, 2, 4, 0)
-    assert warm["compiled"] == warm["compile_required"] == warm["failed"] == 0
-    assert (warm["pipelines"], warm["hits"], warm["passed"], warm["plain"]) == (30, 30, 4, 0)
-    # Every pipeline but one, which is created without a deferred operation and is in the program's own cache.
-    assert (cold["deferred"], warm["deferred"]) == (cold["pipelines"] - 1, warm["pipelines"] - 1)
-    # The program creates one pipeline twice with its own cache.
-    assert (cold["application_hits"], warm["application_hits"]) == (1, 1)
-
-
-def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:
-    """A call that finds all its pipelines returns VK_OPERATION_DEFERRED_KHR, because some programs cannot deal with
-    another answer. The driver's operation is then complete with VK_SUCCESS."""
-    driver.program()
-    warm = driver.program()
-    own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
-    for name in ("captured", "replayable", "replayable-cache"):
-        assert warm.pop(name)["begin"] == own
-    assert {call["begin"] for call in warm.values() if "begin" in call} == {DEFERRED}
-    assert warm["cached"]["result"] == SUCCESS
-    assert (warm["complete"]["join"], warm["complete"]["result"]) == (SUCCESS, SUCCESS)
 
 
 def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
@@ -181,13 +159,6 @@ def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
     assert cold["not-found"]["result"] == COMPILE_REQUIRED
     assert cold["after-failure"]["begin"] == NOT_DEFERRED
     assert cold["again"]["begin"] == DEFERRED
-
-
-def test_driver_defers_what_must_be_compiled(driver: Deferring) -> None:
-    """A call of which not all is found returns what the driver returns without the layer, deferred or not."""
-    alone, cold = driver.program(layered=False), driver.program()
-    for name in ("one", "batch", "threads", "feedback", "captured", "replayable", "then-may", "partly"):
-        assert cold[name]["begin"] == alone[name]["begin"]
 
 
 def test_who_asks_first_finds_all_pipelines(deferring: Deferring) -> None:
@@ -217,7 +188,7 @@ def test_operation_that_is_never_joined(deferring: Deferring) -> None:
     """A program that destroys its device with a pending operation ends as it does without the layer."""
     for layered in (False, True):
         deferring.program("deferred_unjoined", layered=layered, allow=True)
-        assert deferring.scripted and "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
+        assert "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
         deferring.scripted.witness.unlink()
     assert deferring.world.last()["compiled"] == 0
 

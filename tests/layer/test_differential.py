@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from layer.validation import NULL_BINARY_LEFT, messages, needs_validation
+from layer.validation import messages, needs_validation, validated
 from world import BUILD, ROOT, World, clean_environment
 
 PROGRAM = BUILD / "tests" / "recipes"
@@ -48,12 +47,9 @@ def test_allocation_callbacks(quick: World, script: str) -> None:
 @pytest.mark.parametrize(("device", "arguments"), [("allocator", ()), ("", ("allocator",))])
 def test_allocation_callbacks_and_threads(world: World, device: str, arguments: tuple[str, ...]) -> None:
     """Only a thread that is in one of the program's commands calls the allocation callbacks of the program's device or
-    instance, never the thread that loads the store."""
+    instance, never a thread of policy."""
     first = f"device control maintenance5 {device}"
     assert run_recipe(world, first, COMPUTE, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
-    # Policy answers about the second cache's data after it has loaded the store, without help of this thread.
-    recipe = (first, "cache C0", "read D0 C0", "cache C1 data=D0")
-    assert run_recipe(world, *recipe, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
 
 
 def test_feedback_of_stages_is_cleared(world: World) -> None:
@@ -107,22 +103,6 @@ def test_generated_programs() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-#: False errors of validation 1.4.309: it does not know of destroyed pipeline binaries, takes a VK_NULL_HANDLE that
-#: vkCreatePipelineBinariesKHR left with VK_PIPELINE_BINARY_MISSING_KHR for a created binary, and looks for
-#: VK_PIPELINE_CREATE_2_LIBRARY_BIT_KHR among the legacy flags.
-KNOWN = (
-    "vkDestroyPipelineBinaryKHR(): Couldn't find VkPipelineBinaryKHR Object",
-    *NULL_BINARY_LEFT,
-    "The stage member of at least one element of pStages must be VK_SHADER_STAGE_RAYGEN_BIT_KHR",
-)
-
-
-def unknown_errors(log: Path) -> set[str]:
-    """Returns the errors in the log that are not KNOWN."""
-    errors = {message for message in messages(log.read_text()) if message.startswith("Validation Error")}
-    return {error for error in errors if not any(known in error for known in KNOWN)}
-
-
 @pytest.fixture(scope="module")
 def generated() -> str:
     """Returns the recipes of fifteen programs, one after the other."""
@@ -132,15 +112,12 @@ def generated() -> str:
 
 @needs_validation
 @pytest.mark.parametrize("mode", [None, "cells", "binaries"])
-def test_generated_programs_are_valid(world: World, tmp_path: Path, mode: str | None, generated: str) -> None:
+def test_generated_programs_are_valid(world: World, mode: str | None, generated: str) -> None:
     """Validation reports nothing about generated programs, so that a difference is never the program's fault. It also
     reports nothing below the layer, with an empty store and a full one."""
-    config, log = tmp_path / "policy.yaml", tmp_path / "validation.txt"
-    config.write_text(f"settings: {{mode: '{mode}'}}\n")
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", str(PROGRAM)]
-    changes = {"PYLAYER_CONFIG": str(config)} if mode else {"VK_INSTANCE_LAYERS": None}
+    assert generated.count("end\n") >= 15
+    changes = world.policy(f"settings: {{mode: '{mode}'}}\n") if mode else {"VK_INSTANCE_LAYERS": None}
     for _ in range(2 if mode else 1):
-        output = world.run(command, input=generated, **changes).stdout
-        assert output.count("end\n") == generated.count("end\n") >= 15
-        assert unknown_errors(log) == set()
-    assert len(world.runs()) == (30 if mode else 0)
+        found = messages(validated(world, [PROGRAM], input=generated, **changes))
+        assert [message for message in found if message.startswith("Validation Error")] == []
+    assert len(world.runs()) == (2 * generated.count("end\n") if mode else 0)

@@ -1,4 +1,5 @@
-"""Runs that the layer records without policy: others see them while they go on, and after a kill."""
+"""Runs that the layer records without policy: others see them while they go on, and after a kill. Who is alive is known
+after a reboot, in containers, and of a process whose main thread has ended."""
 
 from __future__ import annotations
 
@@ -18,9 +19,12 @@ from disk import FailingDisk
 from namespaces import container, rebooted
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, World
+from xxhash import xxh3_64_hexdigest
 
 from pylayer.store import crash_marker, runs
 
+#: Nothing here depends on the driver.
+QUICK = True
 COUNT = 8
 HOST = str(BUILD / "tests" / "host")
 PYLAYER = str(Path(sys.executable).parent / "pylayer")
@@ -64,6 +68,13 @@ def going_on(
 def kill(world: World, *steps: str, **environment: str | None) -> None:
     """Runs a program that only finds stored pipelines and is killed."""
     assert run(world, *(steps or WARM), "end", "kill", **environment) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def kill_inside(program: subprocess.Popen[bytes]) -> None:
+    """Kills what runs in a container."""
+    (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    os.kill(int(inside), signal.SIGKILL)
+    program.wait()
 
 
 def newest(world: World, *around: str) -> tuple[int, str, int]:
@@ -241,9 +252,7 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
         while not told(world, "stats", "--runs")["processes"] or newest(world)[1] != "running":
             assert program.poll() is None
         assert told(world, "stats", "--runs")["processes"][0]["state"] == "running"
-        (inside,) = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
-        os.kill(int(inside), signal.SIGKILL)
-        program.wait()
+        kill_inside(program)
         assert newest(world)[1:] == ("died", COUNT)
         assert told(world, "stats", "--runs")["processes"][0]["state"] == "died"
     run(world, *WARM, *END)
@@ -276,33 +285,25 @@ def test_store_that_is_not_written(world: World, setting: str, tmp_path: Path) -
     assert list(runtime.glob("pylayer-live-*/*")) == []
 
 
-#: Damage that leaves nothing of a crash marker.
-WOUNDS: dict[str, Callable[[bytearray], bytearray]] = {
-    "empty": lambda data: bytearray(),
-    "a piece": lambda data: data[:100],
-    "zeros": lambda data: bytearray(len(data)),
-    "ones": lambda data: bytearray(b"\xff" * len(data)),
+def replaced(data: bytes, at: int, new: bytes) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+RUN = crash_marker.RUN_OFFSET
+#: Damage to a crash marker, with the place of its text.
+WOUNDS: dict[str, Callable[[bytes, int], bytes]] = {
+    "empty": lambda data, text: b"",
+    "a piece": lambda data, text: data[:100],
+    "zeros": lambda data, text: bytes(len(data)),
+    "ones": lambda data, text: b"\xff" * len(data),
+    "truncated": lambda data, text: data[: RUN + 100],
+    "no run": lambda data, text: replaced(data, RUN, bytes(len(data) - RUN)),
+    "endless": lambda data, text: replaced(data, text, b"layout=s:1 99999999 1"[:20]),
+    "far": lambda data, text: data[:text] + b"layout=s:%d 2 4096" % 10**30 + data[data.index(b"\n", text) :],
 }
 
 
-def wound(path: Path, how: str) -> None:
-    data = bytearray(path.read_bytes())
-    text = data.index(b"layout=s:", crash_marker.RUN_OFFSET)
-    if how in WOUNDS:
-        data = WOUNDS[how](data)
-    elif how == "truncated":
-        data = data[: crash_marker.RUN_OFFSET + 100]
-    elif how == "no run":
-        data[crash_marker.RUN_OFFSET :] = bytes(len(data) - crash_marker.RUN_OFFSET)
-    elif how == "endless":
-        data[text : text + 9 + 11] = b"layout=s:1 99999999 1"[: 9 + 11]
-    else:
-        line = data.index(b"\n", text)
-        data[text:line] = b"layout=s:%d 2 4096" % 10**30
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("how", [*WOUNDS, "truncated", "no run", "endless", "far"])
+@pytest.mark.parametrize("how", WOUNDS)
 def test_damaged_marker(world: World, how: str) -> None:
     """A crash marker that is cut off or damaged counts no run. The commands work, the program finds its pipelines, and
     the file is deleted by the next start of the layer or of policy, which blocks nothing."""
@@ -310,7 +311,8 @@ def test_damaged_marker(world: World, how: str) -> None:
     before = len(world.runs())
     kill(world)
     (path,) = world.live_files()
-    wound(path, how)
+    data = path.read_bytes()
+    path.write_bytes(WOUNDS[how](data, data.index(b"layout=s:", RUN)))
     assert len(world.runs()) == before and told(world, "stats", "--runs")["processes"] is not None
     assert told(world, "stats")["total"]["runs"] == before
     run(world, *WARM, *END)
@@ -372,3 +374,106 @@ def test_forget(world: World, marked: bool) -> None:
     with going_on(world, *WARM) as program:
         world.pylayer(*forget)
         assert [one["pid"] for one in world.runs()] == [program.pid] and not path.exists()
+
+
+# ---- Who is alive --------------------------------------------------------------------------------
+
+
+#: A program that has a device.
+DEVICE = ("instance", "device", "pipelines", "1")
+#: The driver crashes in the third pipeline that it finds in a cache.
+CRASH = "pipeline=crash?hit@3"
+
+
+def has_crashed(status: int) -> bool:
+    return status in (-signal.SIGSEGV, 128 + signal.SIGSEGV)
+
+
+def crash_is_found(world: World, first: tuple[str, ...], then: tuple[str, ...]) -> None:
+    """Asserts that a crash in a process that ran below ``first`` is found by the next one, below ``then``."""
+    fill(world)
+    assert has_crashed(run(world, *WARM, around=first, PYLAYER_TEST_DRIVER=CRASH))
+    (left,) = world.live_files()
+    assert run(world, *WARM, *END, around=then) == 0
+    assert not left.exists() and world.last()["compiled"] == 1, "the crash was not found"
+    assert run(world, *WARM, *END, around=then) == 0 and world.last()["hits"] == COUNT
+
+
+def test_crash_before_a_reboot(world: World, tmp_path: Path) -> None:
+    """If the machine is started again after a crash, the next start finds it: the driver crashes once."""
+    crash_is_found(world, (), rebooted(tmp_path))
+
+
+@pytest.mark.parametrize("then", ["outside", "another"])
+def test_crash_in_a_container(world: World, then: str) -> None:
+    """A crash in a container is found at once, by the next start outside and in another container."""
+    crash_is_found(world, container(), container() if then == "another" else ())
+
+
+def test_container_beside(world: World) -> None:
+    """The crash marker of a container beside, and that of one that was killed, do not keep others from reading the
+    store without the interpreter. The first stays, the second is deleted."""
+    fill(world)
+    with going_on(world, *DEVICE, around=container()) as program:
+        run(world, *WARM, *END)
+        assert world.last()["fetched"] == COUNT and len(world.live_files()) == 1
+        assert run(world, *WARM, *END, around=container()) == 0 and world.last()["fetched"] == COUNT
+        kill_inside(program)
+        run(world, *WARM, *END)
+        assert world.last()["fetched"] == COUNT and world.live_files() == []
+
+
+def test_program_without_its_main_thread(world: World) -> None:
+    """The crash marker of a program whose main thread has ended stays: the program lives."""
+    fill(world)
+    with going_on(world, "main-thread-ends", *DEVICE) as program:
+        (path,) = world.live_files()
+        stat = Path(f"/proc/{program.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+            os.sched_yield()
+        run(world, *WARM, *END)
+        assert world.last()["fetched"] == COUNT and path.exists()
+
+
+def test_marker_that_is_being_made(world: World) -> None:
+    """A crash marker that somebody is writing is left alone, and one that nobody finished is deleted. Neither starts
+    the interpreter."""
+    fill(world)
+    (folder,) = (world.store / "store").iterdir()
+    path = folder / f"{7:016x}-1-2.live"
+    with path.open("wb"):
+        run(world, *WARM, *END)
+        assert world.last()["fetched"] == COUNT and path.exists()
+    run(world, *WARM, *END)
+    assert world.last()["fetched"] == COUNT and not path.exists()
+
+
+def test_runtime_directory_of_another_user(world: World, tmp_path: Path) -> None:
+    """What lies in a runtime directory that others can write to is not believed: it does not start the interpreter."""
+    fill(world)
+    assert run(world, *WARM, PYLAYER_TEST_DRIVER=CRASH) and world.live_files()
+    (left,) = world.live_files()
+    (folder,) = (world.store / "store").iterdir()
+    runtime = tmp_path / "runtime" / f"pylayer-live-{xxh3_64_hexdigest(os.fsencode(folder.resolve()))}"
+    runtime.mkdir(parents=True)
+    left.rename(runtime / left.name)
+    runtime.chmod(0o777)
+    for log in ("warn", "info"):  # by the layer, and by policy
+        run(world, *WARM, *END, XDG_RUNTIME_DIR=str(tmp_path / "runtime"), PYLAYER_LOG=log)
+        assert world.last()["hits"] == COUNT and len(list(runtime.iterdir())) == 1
+    runtime.chmod(0o700)
+    run(world, *WARM, *END, XDG_RUNTIME_DIR=str(tmp_path / "runtime"))
+    assert world.last()["fetched"] == COUNT - 1 and list(runtime.iterdir()) == []  # one is blocked
+
+
+def test_clear_beside_a_running_program(world: World) -> None:
+    """``pylayer rm`` keeps the crash marker of a program that runs, so that its crash is found."""
+    run(world, *WARM, *END)
+    with going_on(world, *DEVICE) as program:
+        (path,) = world.live_files()
+        world.run([PYLAYER, "rm", "--pipelines", "--all", "--yes"], check=False)
+        assert path.exists()
+        program.kill()
+        program.wait()
+        world.run([PYLAYER, "rm", "--pipelines", "--all", "--yes"])
+        assert not path.exists()

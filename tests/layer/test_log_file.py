@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import radv
 from others import STRANGER
-from world import BUILD, World
+from world import BUILD, World, said
 
 DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
 
@@ -26,18 +26,14 @@ DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
 QUICK = True
 
 
-def lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("pylayer: ")]
-
-
 def test_file_is_made_for_its_owner(world: World) -> None:
     """A missing log file is created with way 0600, and an existing one is appended to."""
     log = world.directory / "log"
-    assert lines(world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info").stderr) == []
-    first = lines(log.read_text())
+    assert said(world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info").stderr) == []
+    first = said(log.read_text())
     assert first and log.stat().st_mode & 0o777 == 0o600
     world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info")
-    assert lines(log.read_text())[: len(first)] == first and len(lines(log.read_text())) > len(first)
+    assert said(log.read_text())[: len(first)] == first and len(said(log.read_text())) > len(first)
 
 
 def test_silent_unless_asked(world: World) -> None:
@@ -58,7 +54,7 @@ def test_file_of_another_user(world: World) -> None:
     link = world.directory / "link"
     link.symlink_to(log)
     for path in (log, link):
-        told = lines(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info").stderr)
+        told = said(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info").stderr)
         assert told[0] == "pylayer: warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
         assert len(told) > 1 and log.read_text() == ""
 
@@ -74,7 +70,7 @@ def test_no_file(world: World, what: str) -> None:
         path.mkdir()
     else:
         path = path / "x" / "y"
-    told = lines(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info", timeout=60).stderr)
+    told = said(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info", timeout=60).stderr)
     assert told[0] == "pylayer: warn: PYLAYER_LOG_FILE cannot be written" and len(told) > 1
 
 
@@ -84,7 +80,7 @@ def test_pipe_with_a_reader(world: World) -> None:
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info")
-    assert lines(os.read(reader, 1 << 16).decode())
+    assert said(os.read(reader, 1 << 16).decode())
     filler = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     try:
         while True:
@@ -172,7 +168,7 @@ def test_form(real: World) -> None:
     """A log line has a level, the time in UTC, a sentence, and the pid."""
     before = datetime.now(UTC)
     real.run(DEMO, PYLAYER_LOG="debug")
-    found = lines(real.raw_stderr)
+    found = said(real.raw_stderr)
     for line in found:
         match = re.fullmatch(r"pylayer: (info|debug): (\S+Z) (.+) pid=(\d+)", line)
         assert match is not None, line
@@ -185,8 +181,8 @@ def test_form(real: World) -> None:
 def test_long_names(world: World) -> None:
     """A line that is too long is cut and still ends with the pid."""
     world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_CONFIG="/" + "x" * 3000)
-    for line in lines(world.raw_stderr):
+    for line in said(world.raw_stderr):
         assert len(line.encode()) < 2048 and re.search(r" pid=\d+$", line)
     world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_STORE="/proc/" + "y" * 3000)
-    (line,) = [line for line in lines(world.raw_stderr) if "y" * 1000 in line][:1]
+    (line,) = [line for line in said(world.raw_stderr) if "y" * 1000 in line][:1]
     assert len(line.encode()) == 2047 and re.search(r" pid=\d+$", line)

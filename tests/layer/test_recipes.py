@@ -1,5 +1,6 @@
 """Every way to create a pipeline, through the real layer: the recipes in tests/recipes/ways. The program sees what it
-sees without the layer, and the second run compiles nothing."""
+sees without the layer, and the second run compiles nothing. Programs that keep identifiers of their shaders and no
+SPIR-V (VK_EXT_shader_module_identifier) get their pipelines from the store."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layer.recorder import only, record
-from layer.validation import needs_validation, without_mistakes
+from layer.recorder import days_ago, only, record
+from layer.validation import broken_rules, needs_validation, validated
+from pipeline_binaries import bytes_on_disk, with_disk_cache
+from recipes.identifiers import WITHOUT_EXTENSION, recipe
 from recipes.seen import Line, differences, parse
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -173,26 +176,16 @@ def test_mappings_are_told_apart(world: World) -> None:
     assert len(fingerprints) == HEAP_PIPELINES and 0 not in fingerprints
 
 
-def test_chains_that_can_be_copied(world: World) -> None:
-    """The layer keeps every pipeline that it may, also behind structures that it does not know: one call's flags follow
-    one, but its pipelines pass anyway, because representations are captured."""
-    run(world, "flags")
-    counters = world.last()
-    assert (counters["plain"], counters["compiled"], counters["passed"]) == (0, 7, PASSED["flags"])
-
-
-def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:
+def rules_broken(world: World, arguments: tuple[str, ...], layers: str | None) -> set[str]:
     """Runs recipes with validation below the layer. Returns the lines about broken rules."""
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", *command_of(arguments)]
-    world.run(command, VK_INSTANCE_LAYERS=layers)
-    return {line for line in without_mistakes(log.read_text()).splitlines() if "VUID" in line}
+    return broken_rules(validated(world, command_of(arguments), VK_INSTANCE_LAYERS=layers))
 
 
 @functools.cache
-def messages_alone(arguments: tuple[str, ...]) -> set[str]:
+def rules_broken_alone(arguments: tuple[str, ...]) -> set[str]:
     """Returns what validation reports without the layer."""
     with tempfile.TemporaryDirectory() as directory:
-        return messages(World(Path(directory)), Path(directory) / "validation.txt", arguments, None)
+        return rules_broken(World(Path(directory)), arguments, None)
 
 
 @needs_validation
@@ -208,9 +201,240 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
     ],
     ids=str,
 )
-def test_validation_of_recipes(world: World, tmp_path: Path, row: Row) -> None:
+def test_validation_of_recipes(world: World, row: Row) -> None:
     """Validation below the layer reports nothing that it does not report without the layer, with an empty store and a
     full one."""
     world.configure(mode=row.mode)
     for _ in range(2):
-        assert messages(world, tmp_path / "validation.txt", row.arguments, LAYER_NAME) <= messages_alone(row.arguments)
+        assert rules_broken(world, row.arguments, LAYER_NAME) <= rules_broken_alone(row.arguments)
+
+
+# ---- VK_EXT_shader_module_identifier: tests/recipes/identifiers.py has the recipes ---------------
+
+
+COMPILE_REQUIRED = 1000297000
+NOT_REQUIRED = "skip not-required"
+
+IDENTIFIED_WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
+
+
+#: Every way with the mode that most devices have; with the others only the ways that make a difference to them.
+WAYS_OF_MODES = {"cells": tuple(IDENTIFIED_WAYS), "binaries": ("plain", "feedback")}
+EACH_WAY = pytest.mark.parametrize(
+    ("mode", "way"),
+    [(mode, way) for mode, ways in WAYS_OF_MODES.items() for way in ways],
+    indirect=["mode"],
+)
+EACH_MODE = pytest.mark.parametrize("mode", WAYS_OF_MODES, indirect=True)
+
+
+@pytest.fixture
+def mode(world: World, request: pytest.FixtureRequest) -> str:
+    world.environment |= world.policy(f"settings: {{mode: {request.param}}}\n")
+    return str(request.param)
+
+
+def write(world: World, way: str, device: str = "") -> str:
+    """Writes the recipe of a way, and returns its file."""
+    file = world.directory / f"{way}.recipe"
+    file.write_text(recipe(way, world.directory / "identifiers", device))
+    return str(file)
+
+
+def identify(world: World, way: str, *options: str, device: str = "", **environment: str | None) -> list[str]:
+    """Returns what the program saw, a line for each call in order: the call's name without the way's, its result and
+    its pipelines. A call that was not required is none."""
+    lines = parse(world.run([PROGRAM, *options, write(world, way, device)], **environment).stdout)
+    return [f"{line.name.partition('.')[2]} {line.seen}" for line in lines if line.seen not in ("done", NOT_REQUIRED)]
+
+
+def made(line: str) -> str:
+    """Returns a digit for each pipeline of a call: whether it is there."""
+    return "".join(str(int(state == "set")) for state in re.findall(r" P\d=(\w+)", line))
+
+
+@functools.cache
+def recorded_alone() -> bytes:
+    """Returns the identifiers that a run without the layer recorded. They are the driver's, and the same in every
+    run."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        identify(world, "record", VK_INSTANCE_LAYERS=None)
+        return (world.directory / "identifiers").read_bytes()
+
+
+def take_identifiers(world: World) -> None:
+    """Gives the program the identifiers that it would have recorded without the layer."""
+    (world.directory / "identifiers").write_bytes(recorded_alone())
+
+
+@functools.cache
+def identify_alone(way: str, *options: str) -> list[str]:
+    """Runs this way without the layer, after its identifiers were recorded. Do not change the returned list."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        take_identifiers(world)
+        return identify(world, way, *options, VK_INSTANCE_LAYERS=None)
+
+
+@functools.cache
+def run_on_warm_driver(way: str) -> list[str]:
+    """Runs this way without the layer, with the driver's own disk cache filled by the recording run."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
+        return [identify(world, one, VK_INSTANCE_LAYERS=None, **disk) for one in ("record", way)][-1]
+
+
+def required(lines: list[str]) -> list[str]:
+    """Returns the names of calls that returned VK_PIPELINE_COMPILE_REQUIRED."""
+    return [line.split()[0] for line in lines if f"result={COMPILE_REQUIRED}" in line]
+
+
+@EACH_WAY
+def test_hits_without_code(world: World, mode: str, way: str) -> None:
+    """Pipelines created from modules are found by identifiers alone, as in the driver's own warm cache."""
+    expected = run_on_warm_driver("replay")
+    recorded = identify(world, "record", *IDENTIFIED_WAYS[way])
+    assert all("equal=1" in line and "size=0" not in line for line in recorded if line.startswith("identify"))
+    assert identify(world, "replay", *IDENTIFIED_WAYS[way]) == expected
+    counters = world.last()
+    assert compiled(counters) == 0
+    # RADV creates libraries that retain what an optimized link needs only from code.
+    assert required(expected) == ["retained-pre-rasterization", "retained-fragment"]
+    assert sum(made(line) == "1" for line in expected) == counters["pipelines"] == 13
+
+
+@EACH_WAY
+def test_what_is_created_after_a_miss_is_kept(world: World, mode: str, way: str) -> None:
+    """With an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED. The pipeline that is then created from code
+    is found by its identifier in the next run."""
+    take_identifiers(world)
+    alone = identify_alone("translate", *IDENTIFIED_WAYS[way])
+    assert len(required(alone)) == 11
+    assert identify(world, "translate", *IDENTIFIED_WAYS[way]) == alone
+    assert identify(world, "translate", *IDENTIFIED_WAYS[way]) == run_on_warm_driver("translate")
+    first, second = (one["counters"] for one in world.runs())
+    assert compiled(first) > 0 and compiled(second) == 0
+    assert first["pipelines"] == second["pipelines"] == 16
+
+
+@EACH_MODE
+def test_miss_leaves_nothing(world: World, mode: str) -> None:
+    """Identifiers that nothing knows give the same result as without the layer in every run, and nothing is
+    compiled."""
+    take_identifiers(world)
+    alone = identify_alone("replay")
+    libraries = ["pre-rasterization", "fragment", "retained-pre-rasterization", "retained-fragment"]
+    assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles"] + libraries
+    for _ in range(2):
+        assert identify(world, "replay") == alone
+    assert compiled(world.last()) == 0
+
+
+@EACH_WAY
+def test_mixed_batches(world: World, mode: str, way: str) -> None:
+    """With identifiers and modules in one call, each gives the same result as by itself, and EARLY_RETURN_ON_FAILURE
+    ends the call at the same pipeline as without the layer."""
+    take_identifiers(world)
+    alone = identify_alone("mixed", *IDENTIFIED_WAYS[way])
+    assert [made(line) for line in alone] == ["0101", "0000"]
+    assert identify(world, "mixed", *IDENTIFIED_WAYS[way]) == alone
+    identify(world, "record", *IDENTIFIED_WAYS[way])
+    warm = identify(world, "mixed", *IDENTIFIED_WAYS[way])
+    assert [made(line) for line in warm] == ["1101", "1100"]
+    assert {line.split()[1] for line in warm} == {f"result={COMPILE_REQUIRED}"}
+    identify(world, "mixed", *IDENTIFIED_WAYS[way])
+    assert compiled(world.last()) == 0
+
+
+@EACH_WAY
+def test_garbage(world: World, mode: str, way: str) -> None:
+    """Bytes that are no identifier, of every allowed size, are unknown, as without the layer."""
+    identify(world, "record", *IDENTIFIED_WAYS[way])
+    alone = identify_alone("garbage", *IDENTIFIED_WAYS[way])
+    assert len(required(alone)) == 3 * 32 * 2 + 1 + 31
+    for _ in range(2):
+        assert identify(world, "garbage", *IDENTIFIED_WAYS[way]) == alone
+
+
+@EACH_MODE
+def test_extension_not_enabled(world: World, mode: str) -> None:
+    """A program that chains identifiers without enabling the extension sees what it sees without the layer."""
+    expected = run_on_warm_driver("replay")
+    identify(world, "record")
+    assert identify(world, "replay", device=WITHOUT_EXTENSION) == expected
+
+
+# ---- recency -----------------------------------------------------------------------------------------
+
+
+def driver_knows_inline_code(world: World) -> bool:
+    """Returns whether the driver's own cache on disk finds pipelines of inline code that were made of modules. RADV
+    26.1.6 compiles them again, RADV 25.0.7 does not."""
+    disk = world.directory / "mesa"
+    sizes = []
+    for way in ("record", "inline"):
+        identify(world, way, VK_INSTANCE_LAYERS=None, **with_disk_cache(disk))
+        sizes.append(bytes_on_disk(disk))
+    return sizes[0] == sizes[1] > 0
+
+
+def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
+    """A pipeline has the same fingerprint whether its code comes from a module, inline or as an identifier, so the
+    store knows that its record is in use."""
+    wanted = record(world)
+    seen, stored = {}, {}
+    for way, days in (("record", 6), ("inline", 4), ("replay", 2), ("translate", 0)):
+        identify(world, way, **days_ago(world, days))
+        found = wanted.take()
+        seen[way] = set(only(found, "destroyed")[0]["seen"])
+        stored[way] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
+    assert stored["record"] <= seen["record"] and len(seen["record"]) == 14
+    assert seen["inline"] == seen["translate"] == seen["record"]
+    # Without the two libraries that RADV creates only from code, and without what is linked from them.
+    assert seen["replay"] < seen["record"] and len(seen["replay"]) == 11
+    assert not stored["replay"] | stored["translate"]
+    assert not stored["inline"] or not driver_knows_inline_code(world)
+
+
+def test_identifiers_ignored(world: World) -> None:
+    """With PYLAYER_SHADER_IDENTIFIERS=ignore pipelines have the fingerprints that they have in a program that does not
+    enable the extension. `pylayer prewarm` sets it for such programs."""
+    wanted = record(world)
+    seen = []
+    for days, device, wish in ((4, "", None), (2, "", "ignore"), (0, WITHOUT_EXTENSION, None)):
+        way, old = "inline" if device else "record", days_ago(world, days)
+        identify(world, way, device=device, PYLAYER_SHADER_IDENTIFIERS=wish, **old)
+        ended = only(wanted.take(), "destroyed")[0]
+        seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
+    (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
+    assert ignored == without and len(ignored) == 14
+    # Two libraries have no shaders.
+    assert len(identified & ignored) == 2
+    assert counted and not ignored_counted and not without_counted
+
+
+def test_identifier_of_no_bytes(world: World) -> None:
+    """An empty identifier is ignored, and the code that comes with it counts."""
+    wanted = record(world)
+    identify(world, "record", **days_ago(world, 2))
+    recorded = set(only(wanted.take(), "destroyed")[0]["seen"])
+    lines = identify(world, "garbage")
+    assert [line for line in lines if line.startswith("no-bytes") and "result=0 P0=set" in line] == lines[-2:]
+    seen = only(wanted.take(), "destroyed")[0]["seen"]
+    assert len(seen) == 2 and set(seen) < recorded
+
+
+# ---- other drivers and checks --------------------------------------------------------------------------
+
+
+@needs_validation
+@pytest.mark.parametrize("way", ["record", "translate", "mixed"])
+def test_validation(world: World, way: str) -> None:
+    """Validation below the layer reports the same as without the layer, with an empty store and a full one."""
+    take_identifiers(world)
+    said = []
+    for layers in (None, LAYER_NAME, LAYER_NAME):
+        said.append(broken_rules(validated(world, [PROGRAM, write(world, way)], VK_INSTANCE_LAYERS=layers)))
+    assert said[0] == said[1] == said[2]

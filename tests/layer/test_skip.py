@@ -1,17 +1,22 @@
-"""Processes that a skip rule leaves alone: the layer starts no interpreter and no thread in them and creates no
-file."""
+"""Where the layer does nothing, by a skip rule, by DISABLE_PYLAYER, or because nobody enabled it: it starts no
+interpreter and no thread, and creates no file."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from host_steps import two_instances
+from host_steps import END, HOST, two_instances
 from others import give_away, open_to_group
-from world import BUILD, ROOT, World
+from world import BUILD, ROOT, World, repeated, said
 
+from pylayer import LAYER_NAME
+from pylayer.cli.manifests import manifest_text
 from pylayer.common.config import read
 
 HOLDINGS = BUILD / "tests" / "holdings"
@@ -33,7 +38,7 @@ class Seen:
         lines = stdout.splitlines()
         self.libraries = [line.removeprefix("library ") for line in lines if line.startswith("library ")]
         self.threads = [line.removeprefix("thread ") for line in lines if line.startswith("thread ")]
-        self.log = [line for line in stderr.splitlines() if line.startswith("pylayer: ")]
+        self.log = said(stderr)
         self.layer = any("libVkLayer_pylayer" in path for path in self.libraries)
         self.interpreter = any(Path(path).name.startswith(("libpy", "_policy")) for path in self.libraries)
         self.skipped = any("a skip rule " in line for line in self.log)
@@ -67,11 +72,7 @@ def copies(world: World) -> list[Path]:
 def compile_policy(world: World) -> Path:
     """Runs programs until policy has written the compiled copy of the policy file, and returns it. A program does not
     wait for that when it ends."""
-    for _ in range(20):
-        run_as(world, "program")
-        if copies(world):
-            return copies(world)[0]
-    raise AssertionError("there is no compiled copy")
+    return repeated(lambda: run_as(world, "program") and copies(world))[0]
 
 
 def assert_untouched(seen: Seen) -> None:
@@ -141,37 +142,43 @@ def test_every_built_in_rule(world: World) -> None:
         assert_untouched(seen)
 
 
-def test_rule_of_the_user(world: World) -> None:
-    """A rule that the user adds applies at once. The first time policy decides; later the layer decides without an
+#: Rules of policy files, and which programs they skip: the executable, the application and the engine.
+RULES: dict[str, dict[tuple[str, ...], bool]] = {
+    "skip: [{executable: 'my launch*', application: 'Launcher ?'}]": {
+        ("My Launcher", "launcher 2"): True,
+        ("My Launcher", "launcher 20"): False,
+        ("Other", "launcher 2"): False,
+    },
+    "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]": {
+        ("program", "ÄPFEL und Birnen"): True,
+        ("program", "x", "WebEngine"): True,
+        ("program", "x", "engine"): False,
+    },
+    # never_skip takes precedence over the built-in rules and the user's.
+    "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]": {
+        ("vulkaninfo",): False,
+        ("mine-too",): False,
+        ("mine",): True,
+        ("steam",): True,
+    },
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_rules_of_the_user(world: World, rules: str) -> None:
+    """Rules that the user adds apply at once. The first time policy decides; later the layer decides without an
     interpreter."""
-    policy_file(world, "skip: [{executable: 'my launch*', application: 'Launcher ?'}]\n")
-    first = run_as(world, "My Launcher", "launcher 2")
-    assert first.skipped and first.interpreter
-    assert not list(world.store.glob("store/*")) and len(copies(world)) == 1
-    assert_untouched(run_as(world, "My Launcher", "launcher 2"))
-    assert not run_as(world, "My Launcher", "launcher 20").skipped
-    assert not run_as(world, "Other", "launcher 2").skipped
-
-
-def test_application_and_engine(world: World) -> None:
-    """Rules can name the application and the engine that the program passes to vkCreateInstance."""
-    policy_file(world, "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]\n")
+    policy_file(world, f"{rules}\n")
+    for program, skipped in RULES[rules].items():
+        shutil.rmtree(world.store, ignore_errors=True)
+        first = run_as(world, *program)
+        assert (first.skipped, first.interpreter) == (skipped, True), program
+        assert not skipped or not list(world.store.glob("store/*"))
     compile_policy(world)
-    assert_untouched(run_as(world, "program", "ÄPFEL und Birnen"))
-    assert_untouched(run_as(world, "program", "x", "WebEngine"))
-    assert not run_as(world, "program", "x", "engine").skipped
-
-
-def test_built_in_rule_undone(world: World) -> None:
-    """never_skip takes precedence over the built-in rules and the user's, at once and in later runs."""
-    policy_file(
-        world, "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]\n"
-    )
-    for _ in range(2):
-        assert not run_as(world, "vulkaninfo").skipped
-        assert not run_as(world, "mine-too").skipped
-    assert_untouched(run_as(world, "mine"))
-    assert_untouched(run_as(world, "steam"))
+    for program, skipped in RULES[rules].items():
+        seen = run_as(world, *program)
+        assert seen.skipped == skipped, program
+        assert not skipped or not seen.interpreter, program
 
 
 def test_change_of_the_policy_file(world: World) -> None:
@@ -256,3 +263,93 @@ def test_second_instance_is_judged_by_itself(world: World) -> None:
     policy_file(world, "skip: [{application: 'nobody*'}]\n")
     done = world.run(two_instances())
     assert "mode cells" in done.stderr
+
+
+# ---- Switching the layer on and off, in every way that the loader has ----------------------------
+
+
+MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
+
+#: Ways to enable the layer: the environment, and the layers that the program names itself.
+WAYS = {
+    "VK_INSTANCE_LAYERS": ({"VK_INSTANCE_LAYERS": LAYER_NAME}, []),
+    "VK_LOADER_LAYERS_ENABLE": ({"VK_LOADER_LAYERS_ENABLE": LAYER_NAME}, []),
+    "a pattern": ({"VK_LOADER_LAYERS_ENABLE": "*_PYLAYER_pipeline*"}, []),
+    "the program": ({}, [LAYER_NAME]),
+    "all": ({"VK_INSTANCE_LAYERS": LAYER_NAME, "VK_LOADER_LAYERS_ENABLE": LAYER_NAME}, [LAYER_NAME]),
+    "twice": ({"VK_INSTANCE_LAYERS": f"{LAYER_NAME}:{LAYER_NAME}"}, []),
+}
+
+
+@pytest.fixture
+def implicit(world: World) -> World:
+    """A world with the implicit layer installed beside the explicit one that every world has."""
+    directory = Path(world.environment["HOME"]) / ".local" / "share" / "vulkan" / "implicit_layer.d"
+    directory.mkdir(parents=True)
+    (directory / MANIFEST).write_text(manifest_text("implicit"))
+    del world.environment["VK_INSTANCE_LAYERS"]
+    return world
+
+
+def program(layers: Sequence[str] = ()) -> list[str]:
+    """Returns a program that names these layers itself, and says whether a library of policy is in it at the end."""
+    names = [word for layer in layers for word in ("layer", layer)]
+    return [str(HOST), *names, "instance", "device", "pipelines", "1", "threads", "mapped", "_policy.", *END]
+
+
+def once(world: World) -> None:
+    """Asserts that the pipeline went through the layer exactly once."""
+    (run,) = world.runs()
+    assert run["counters"]["compiled"] == 1
+
+
+@pytest.mark.parametrize("way", [*WAYS, "nothing else"])
+def test_with_implicit(implicit: World, way: str) -> None:
+    """With both manifests and several ways to enable it, the layer is in the chain once."""
+    environment, names = WAYS.get(way, ({}, []))
+    implicit.run(program(names), ENABLE_PYLAYER="1", **environment)
+    once(implicit)
+
+
+def test_implicit_is_off(implicit: World) -> None:
+    """An implicit layer that nobody enabled is not loaded."""
+    done = implicit.run(program(), PYLAYER_LOG="debug")
+    assert "_policy. is not mapped" in done.stderr and "pylayer:" not in done.stderr
+    assert not implicit.store.exists()
+
+
+@pytest.mark.parametrize("value", ["1", "0", ""])
+@pytest.mark.parametrize("way", WAYS)
+def test_disabled(implicit: World, way: str, value: str) -> None:
+    """With DISABLE_PYLAYER set to any value, no way to enable the layer starts an interpreter, a thread or a store. A
+    program that names the layer itself does not fail."""
+    environment, names = WAYS[way]
+    alone = implicit.run(program())
+    done = implicit.run(program(names), ENABLE_PYLAYER="1", DISABLE_PYLAYER=value, **environment)
+    assert done.stdout == alone.stdout and "_policy. is not mapped" in done.stderr
+    assert not implicit.store.exists()
+
+
+def test_disabled_says_so(world: World) -> None:
+    """With PYLAYER_LOG, the log says that DISABLE_PYLAYER is set."""
+    assert "DISABLE_PYLAYER is set" in world.run(program(), DISABLE_PYLAYER="1", PYLAYER_LOG="info").stderr
+    assert (
+        world.run(program(), DISABLE_PYLAYER="1", PYLAYER_LOG=None).stderr
+        == world.run(program(), VK_INSTANCE_LAYERS=None).stderr
+    )
+
+
+def test_without_manifest(world: World) -> None:
+    """If no manifest leads to the layer, a program that names it gets the loader's error."""
+    done = world.run([str(HOST), "layer", LAYER_NAME, "instance"], VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
+    assert done.stdout == "instance -6\n"
+
+
+def test_manifests() -> None:
+    """Both manifests describe the same layer. Steam's containers read file_format_version only up to 1.2.1."""
+    explicit, implicit = (json.loads(manifest_text(kind)) for kind in ("explicit", "implicit"))
+    assert tuple(map(int, explicit["file_format_version"].split("."))) <= (1, 2, 1)
+    assert implicit["layer"].pop("enable_environment") == {"ENABLE_PYLAYER": "1"}
+    assert implicit["layer"].pop("disable_environment") == {"DISABLE_PYLAYER": "1"}
+    assert implicit == explicit
+    assert re.fullmatch(r"VK_LAYER_[A-Z0-9]+_[a-z0-9_]+", explicit["layer"]["name"])

@@ -265,8 +265,8 @@ def test_copies_that_policy_does_not_write(line: bytes) -> None:
 NOBODY = 65534
 DIRECTORY_MODES = (0o700, 0o755, 0o775, 0o777, 0o1777, 0o2775)
 FILE_MODES = (0o600, 0o644, 0o664, 0o646, 0o666)
-#: User and group of a file or directory; None: as it is. Others need root.
-OWNERS = ((None, None), (NOBODY, NOBODY), (0, NOBODY))
+#: User and group of a file or directory; -1: as it is. Others need root.
+OWNERS = ((-1, -1), (NOBODY, NOBODY), (0, NOBODY))
 
 
 def opens(call: Callable[[str], Any], path: Path) -> str:
@@ -283,27 +283,18 @@ def directory(path: str) -> int:
     return paths.open_directory(path, follow=False)
 
 
-def give(path: Path, owner: tuple[int | None, int | None]) -> None:
-    if owner != (None, None):
-        os.chown(
-            path, -1 if owner[0] is None else owner[0], -1 if owner[1] is None else owner[1], follow_symlinks=False
-        )
+def link(path: Path) -> None:
+    target = path.with_name(f"{path.name}.target")
+    target.touch()
+    path.symlink_to(target)
 
 
-def make(path: Path, kind: str, mode: int) -> None:
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "directory":
-        path.mkdir()
-    elif kind == "link":
-        target = path.with_name(f"{path.name}.target")
-        target.touch()
-        target.chmod(mode)
-        path.symlink_to(target)
-        return
-    else:
-        path.touch()
-    path.chmod(mode)
+MAKES: dict[str, Callable[[Path], None]] = {
+    "file": Path.touch,
+    "pipe": os.mkfifo,
+    "directory": Path.mkdir,
+    "link": link,
+}
 
 
 @pytest.mark.parametrize("as_root", [False, pytest.param(True, marks=pytest.mark.root)])
@@ -322,13 +313,14 @@ def test_alike(tmp_path: Path, as_root: bool) -> None:
         place, link = tmp_path / f"{number}", tmp_path / f"{number}.link"
         place.mkdir()
         link.symlink_to(place)
-        for kind, each, whose in itertools.product(("file", "link", "pipe", "directory"), FILE_MODES, owners):
+        for kind, each, whose in itertools.product(MAKES, FILE_MODES, owners):
             path = place / f"{kind}-{each:o}-{whose[0]}"
-            make(path, kind, each)
-            give(path, whose)
+            MAKES[kind](path)
+            path.chmod(each)
+            os.chown(path, *whose, follow_symlinks=False)
         for path in (*sorted(place.iterdir()), place / "absent"):
             place.chmod(mode)
-            give(place, owner)
+            os.chown(place, *owner)
             compare("o", paths.open_own_file, path)
             compare("o", paths.open_own_file, link / path.name)
             compare("i", paths.open_in_store, path, os.fsencode(place), os.fsencode(path.name))

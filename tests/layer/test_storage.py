@@ -9,13 +9,13 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from disk import FailingDisk, compact_everything, content_of, leftovers, loses_nothing, split_journals
-from world import BUILD, LAYER_NAME, Run, World, seen
+from disk import FailingDisk, compact_everything, content_of, fill, leftovers, loses_nothing
+from world import BUILD, LAYER_NAME, Run, World, said, seen
 
 from pylayer.common import owner
 
@@ -48,15 +48,13 @@ STORED = {
 NOT_READ = {
     "read:EIO:path=.closed": "unreadable: the file could not be read (Input/output error)",
     "read:EIO:path=.pack": "unreadable: the file could not be read (Input/output error)",
+    # Once the layer has seen which records there are.
+    "read:EIO:path=.pack:from=6": "unreadable: the file could not be read (Input/output error)",
     "read:ESTALE:path=.closed": "unreadable: the file could not be read (Stale file handle)",
     "open:EMFILE:path=.closed": "unreadable: the file could not be read (Too many open files)",
     "stat:EIO": "unreadable: the file could not be read (Input/output error: ",
     "open:EMFILE": "unreadable: the file could not be read (Too many open files: ",
 }
-
-
-def warnings(result: Run) -> list[str]:
-    return [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
 
 
 Check = Callable[..., Run]
@@ -90,35 +88,7 @@ def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
     return run
 
 
-#: Stores that ``fill`` made, by its arguments.
-FILLED: dict[tuple[int, bool], Path] = {}
-FILLED_DIRECTORY: list[Path] = []
-
-
-@pytest.fixture(scope="module", autouse=True)
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the filled stores for as long as this module's tests run: the directory of a test may go with the test."""
-    FILLED_DIRECTORY.append(tmp_path_factory.mktemp("filled"))
-    yield
-    FILLED_DIRECTORY.clear()
-    FILLED.clear()
-
-
-def fill(world: World, files: int = 1, packed: bool = False) -> None:
-    """Fills the store as earlier runs would. Policy reads it in the next run, whichever test comes first: kept plans
-    depend on the store's path, so a copy has none that can be used, and here there is none either."""
-    if (files, packed) not in FILLED:
-        world.demo("--count", 20, "--seed", 9, "--no-destroy")  # so that its cells stay in a journal
-        if files > 1:
-            split_journals(world, files)
-        if packed:
-            assert compact_everything(world.store).wait(60) == 0
-        FILLED[files, packed] = FILLED_DIRECTORY[0] / f"{files}-{packed}"
-        for path in world.store.rglob("*.plan"):
-            path.unlink()
-        shutil.copytree(world.store, FILLED[files, packed])
-    else:
-        shutil.copytree(FILLED[files, packed], world.store, dirs_exist_ok=True)
+STORED_BEFORE = ("--count", 20, "--seed", 9)
 
 
 def assert_works(world: World, before: Any) -> None:
@@ -127,11 +97,11 @@ def assert_works(world: World, before: Any) -> None:
     assert leftovers(world.store) == []
     result = world.demo("--count", 20, "--seed", 9, PYLAYER_LOG="warn")
     assert world.last()["compiled"] == 0
-    assert warnings(result) == []
+    assert said(result.stderr) == []
     world.demo("--count", 20)
     result = world.demo("--count", 20, PYLAYER_LOG="warn")
     assert world.last()["compiled"] == 0 and world.last()["hits"] == 20
-    assert warnings(result) == []
+    assert said(result.stderr) == []
     assert compact_everything(world.store).wait(60) == 0
     assert loses_nothing(before, content_of(world)) and leftovers(world.store) == []
 
@@ -139,11 +109,11 @@ def assert_works(world: World, before: Any) -> None:
 @pytest.mark.parametrize("rules", NOT_STORED)
 def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> None:
     """If the disk accepts no more data, only new pipelines are lost, and one warning says so."""
-    fill(world)
+    fill(world, *STORED_BEFORE)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
     assert result["struck"]
-    (line,) = warnings(result)
+    (line,) = said(result.stderr)
     assert line.startswith(f"pylayer: warn: {STORING} in {world.store}") and NOT_STORED[rules] in line
     assert line.endswith("the program goes on, and storing is tried again")
     assert_works(world, before)
@@ -169,21 +139,21 @@ def test_store_cannot_be_begun(world: World, unnoticed: Check, rules: str) -> No
     """If a new store cannot be created, one warning says so, and the attempt leaves no files."""
     result = unnoticed(rules, "--count", 20)
     assert result["struck"]
-    (line,) = warnings(result)
+    (line,) = said(result.stderr)
     assert line.startswith(f"pylayer: warn: {STORING} in {world.store}")
     assert not world.store.exists() or not [path for path in world.store.rglob("*") if path.is_file()]
-    fill(world)
+    fill(world, *STORED_BEFORE)
     assert_works(world, content_of(world))
 
 
 @pytest.mark.parametrize("rules", STORED)
 def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
     """A fault that affects no pipeline file keeps no pipeline from being stored. A warning names lost statistics."""
-    fill(world)
+    fill(world, *STORED_BEFORE)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
     wanted = STORED[rules]
-    assert warnings(result) == ([f"pylayer: warn: {wanted}"] if wanted else [])
+    assert said(result.stderr) == ([f"pylayer: warn: {wanted}"] if wanted else [])
     world.demo("--count", 20)
     assert world.last()["compiled"] == 0
     assert_works(world, before)
@@ -193,11 +163,11 @@ def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
 def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> None:
     """An unreadable store is not used. One warning says so, however many files there are. Nothing is deleted, and the
     next run reads it."""
-    fill(world, files=6, packed=".pack" in rules)
+    fill(world, *STORED_BEFORE, journals=6, packed=".pack" in rules)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20, "--seed", 9)
     assert result["struck"]
-    (line,) = warnings(result)
+    (line,) = said(result.stderr)
     assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
     assert line.endswith("; what it holds is compiled again")
     assert_works(world, before)
@@ -205,12 +175,12 @@ def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> Non
 
 def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -> None:
     """A store on a read-only disk still gives hits. One warning says that statistics cannot be written."""
-    fill(world)
+    fill(world, *STORED_BEFORE)
     world.demo("--count", 20, "--seed", 9)  # writes down which pipelines are in use
     before = content_of(world)
     result = unnoticed("change:EROFS", "--count", 20, "--seed", 9, PYLAYER_LOG="info")
     assert "20 stored records" in result.stderr
-    lines = [line for line in warnings(result) if "warn" in line]
+    lines = [line for line in said(result.stderr) if "warn" in line]
     assert lines == ["pylayer: warn: statistics cannot be written: Read-only file system"]
     assert_works(world, before)
 
@@ -231,7 +201,7 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
 )
 def test_compaction_fails(world: World, unnoticed: Check, rules: str) -> None:
     """If a compaction fails, the files it was to compact remain, and the next compaction works."""
-    fill(world, files=20)
+    fill(world, *STORED_BEFORE, journals=20)
     before = content_of(world)
     unnoticed(rules, "--count", 20, "--seed", 9)
     assert_works(world, before)
@@ -281,7 +251,7 @@ def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_text("mine")
     result = unnoticed("dup:EMFILE", "--count", 20)
-    lines = warnings(result)
+    lines = said(result.stderr)
     assert len(lines) == (below != "plans"), lines
     assert all(str(path) in line or "statistics" in line for line in lines)
     assert path.read_text() == "mine"
@@ -293,10 +263,10 @@ def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below:
 @pytest.mark.parametrize("rules", ["clock:BACK=864000:from=20", "clock:BACK=864000:from=60", "clock:BACK=3:from=30"])
 def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) -> None:
     """A clock that jumps back while the program runs has no effect."""
-    fill(world)
+    fill(world, *STORED_BEFORE)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
-    assert warnings(result) == []
+    assert said(result.stderr) == []
     world.demo("--count", 20)
     assert world.last()["compiled"] == 0
     assert_works(world, before)
@@ -314,7 +284,7 @@ def test_own_cache_on_a_failing_disk(world: World, unnoticed: Check, tmp_path: P
     size = saved.stat().st_size
     result = unnoticed(rules, "--count", 20, "--cache", saved)
     assert result["cache_loaded_bytes"] == size
-    assert len(warnings(result)) == (rules != "write:SHORT=100")
+    assert len(said(result.stderr)) == (rules != "write:SHORT=100")
     world.demo("--count", 20, "--cache", saved)
     assert world.last()["compiled"] == 0
     assert leftovers(world.store) == []
@@ -333,4 +303,4 @@ def test_killed_at_the_first_byte(world: World, tmp_path: Path, kind: str) -> No
     assert [path for path in world.stored_files(kind) if path.stat().st_size == 0] == []
     (left,) = world.store.glob("store/*/*.tmp")
     assert owner.maker_has_ended(left.stem.rpartition(".")[2], owner.FOREIGN_SECONDS + 1)  # maintenance deletes it
-    assert warnings(world.demo("--count", 5)) == []
+    assert said(world.demo("--count", 5).stderr) == []

@@ -13,10 +13,9 @@ from typing import Any
 
 import others
 import pytest
-from disk import FailingDisk
-from others import give_away, open_to_group, private_group
-from poison import poison_records
-from world import Run, World
+from disk import CRASH, FailingDisk, fill
+from others import give_away, open_to_group
+from world import World, said
 
 #: Suffixes of the files with a run's statistics, which have a directory of their own in the store.
 RUNS = {".run", ".events"}
@@ -29,7 +28,7 @@ QUICK = True
 def warnings(world: World, **environment: str) -> list[str]:
     result = world.demo("--count", 4, **{"PYLAYER_LOG": "warn", **environment})
     assert result["created"] == 4
-    return [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
+    return said(result.stderr)
 
 
 def as_link(path: Path) -> None:
@@ -121,21 +120,6 @@ def test_decision(world: World, what: str) -> None:
     assert [run["mode"] for run in world.runs()] == ["off"] * 3
 
 
-@pytest.mark.skipif(not private_group(), reason="this user has no private group")
-def test_private_group(world: World) -> None:
-    """A policy file that was written under umask 002, in a directory made so, is used, and so is a store."""
-    for directory in (world.store, world.directory / "config"):
-        directory.mkdir()
-        directory.chmod(0o775)
-    config = world.directory / "config" / "policy.yaml"
-    config.write_text("settings: {mode: observe}\n")
-    config.chmod(0o664)
-    for _ in range(2):
-        assert warnings(world, PYLAYER_CONFIG=str(config)) == []
-    assert [run["mode"] for run in world.runs()] == ["observe"] * 2
-    assert len(world.runs()) == 2
-
-
 @pytest.mark.parametrize("mask", [0o000, 0o777])
 def test_modes_of_a_store(world: World, mask: int) -> None:
     """Whatever the program's umask is, directories have mode 0700 and files 0600."""
@@ -170,10 +154,6 @@ def contents(world: World) -> dict[str, str]:
     return found
 
 
-def warned(result: Run) -> list[str]:
-    return [line for line in result.stderr.splitlines() if line.startswith(("pylayer: warn", "pylayer: error"))]
-
-
 @pytest.mark.parametrize("mode", ["cells", "binaries"])
 def test_store_stays_as_it_is(world: World, mode: str) -> None:
     """Stored pipelines are hits, the others are compiled in every run, and not a byte of the store changes."""
@@ -186,7 +166,7 @@ def test_store_stays_as_it_is(world: World, mode: str) -> None:
     read_only(world, mode=mode)
     for _ in range(2):
         result = world.demo("--count", 24, *arguments)
-        assert result["created"] == 24 and warned(result) == []
+        assert result["created"] == 24 and said(result.stderr, "warn", "error") == []
         counters = world.last()
         assert counters["hits"] >= 12 and counters["compiled"] == 24 - counters["hits"]
         run = world.runs()[-1]
@@ -224,19 +204,18 @@ def test_attestations_are_used_and_not_added_to(world: World) -> None:
     assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
 
 
-def test_crash_is_seen_without_a_word_in_the_store(real: World, tmp_path: Path) -> None:
+def test_crash_is_seen_without_a_word_in_the_store(world: World, tmp_path: Path) -> None:
     """A stored pipeline crashes the driver once. Each later run compiles that pipeline, until the runtime directory is
     emptied. The store does not change."""
-    real.demo("--count", 12)
-    (path,) = real.stored_files(".closed")
-    assert poison_records(path, lambda number, record: number == 3)
-    before = contents(real)
-    read_only(real)
+    fill(world, "--count", 12)
+    world.environment |= CRASH
+    before = contents(world)
+    read_only(world)
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     environment = {"XDG_RUNTIME_DIR": str(runtime)}
-    assert real.demo("--count", 12, check=False, **environment).returncode == -signal.SIGSEGV
+    assert world.demo("--count", 12, check=False, **environment).returncode == -signal.SIGSEGV
     for _ in range(2):
-        assert real.demo("--count", 12, **environment)["created"] == 12
-        assert (real.last()["compiled"], real.last()["hits"]) == (1, 11)
-    assert contents(real) == before
+        assert world.demo("--count", 12, **environment)["created"] == 12
+        assert (world.last()["compiled"], world.last()["hits"]) == (1, 11)
+    assert contents(world) == before

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from host_steps import LEAKS_A_CACHE
-from layer.validation import VALIDATES, without_mistakes
+from layer.validation import VALIDATES, messages, validated
 from pipeline_binaries import APPLICATION
 from programs.ways import Arguments, ways
 from scripted_driver import ScriptedDriver
@@ -30,28 +30,16 @@ WAYS = ways(
         "derivatives",
         "may not compile",
         "own cache, threads",
+        "feedback in batches",
         "Vulkan 1.0",
         "features chained and asked for",
     )
 )
-#: Modes with which a device can have pipeline binaries.
-FOR_BINARIES: dict[str, Arguments] = {
-    name: [*arguments, "--api", "1.3"]
-    for name, arguments in ways(
-        only=(
-            "mixed",
-            "ray tracing",
-            "libraries, feedback",
-            "feedback in batches",
-            "derivatives",
-            "own cache, threads",
-            "features chained and asked for",
-        )
-    ).items()
-}
+#: The same for devices that can have pipeline binaries.
+FOR_BINARIES: dict[str, Arguments] = {way: [*arguments, "--api", "1.3"] for way, arguments in WAYS.items()}
 #: Modes for validation above the layer, which sees what the program gets: handles, results and cache data. Threads and
 #: device chains do not change these.
-SEEN_ABOVE = ("ray tracing", "libraries, feedback", "own cache, threads")
+SEEN_ABOVE = ("deferred ray tracing", "libraries, feedback", "own cache, threads")
 
 #: Modes of the program that uses VK_KHR_pipeline_binary. Without the layer, validation reports nothing in any of them.
 USING_BINARIES: dict[str, Arguments] = {
@@ -65,24 +53,12 @@ USING_BINARIES: dict[str, Arguments] = {
 }
 
 
-def validated(
-    world: World,
-    program: list[Any],
-    tmp_path: Path,
-    settings: str = "{}",
-    above: bool = False,
-    layers: str | None = LAYER_NAME,
-    check: bool = True,
-    **environment: str | None,
-) -> str:
+def reported(world: World, program: list[Any], settings: str = "{}", above: bool = False, **more: Any) -> str:
     """Runs the program with validation above or below the layer. Returns what validation reported."""
-    log = tmp_path / "validation.txt"
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
-    command += ["--below", LAYER_NAME] if above else []
-    layers = None if above else layers
-    policy = world.policy(f"settings: {settings}\n")
-    world.run([*command, "--", *map(str, program)], check, VK_INSTANCE_LAYERS=layers, **policy, **environment)
-    return log.read_text()
+    more |= world.policy(f"settings: {settings}\n")
+    if above:
+        return validated(world, program, "--below", LAYER_NAME, VK_INSTANCE_LAYERS=None, **more)
+    return validated(world, program, **more)
 
 
 #: Ways of the demo program, the layer's mode, and whether validation is above it.
@@ -95,13 +71,11 @@ CASES: dict[str, tuple[Arguments, str, bool]] = {
 
 
 @pytest.mark.parametrize(("arguments", "mode", "above"), CASES.values(), ids=CASES)
-def test_validation_has_nothing_to_say(
-    world: World, tmp_path: Path, arguments: Arguments, mode: str, above: bool
-) -> None:
+def test_validation_has_nothing_to_say(world: World, arguments: Arguments, mode: str, above: bool) -> None:
     """Validation reports nothing, below the layer and above it, with an empty store and a full one."""
     for _ in range(2):
-        said = validated(world, DEMO + list(arguments), tmp_path, f"{{mode: {mode}}}", above)
-        assert (said if mode == "auto" else without_mistakes(said)) == ""
+        said = reported(world, DEMO + list(arguments), f"{{mode: {mode}}}", above)
+        assert said == "" if mode == "auto" else messages(said) == []
     assert world.runs()[-1]["mode"] == ("cells" if mode == "auto" else "binaries")
 
 
@@ -109,7 +83,7 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
     """Storing pipelines that the driver's disk cache has is valid."""
     disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
     world.demo("--count", 12, "--feedback", layers=None, **disk)
-    assert validated(world, [*DEMO, "--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
+    assert reported(world, [*DEMO, "--count", 12, "--feedback", "--batch", 3], **disk) == ""
     assert world.last()["compiled"] > 0
 
 
@@ -124,16 +98,15 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
         "create-binaries=error:out-of-host-memory?from-data",
     ],
 )
-def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path: Path, script: str) -> None:
+def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, script: str) -> None:
     """Captures, retries and replacements are valid, with an empty store and a full one. The driver's limits are all
     zero, so validation reports errors of the program's shaders, the same as without the layer."""
     program = DEMO + list(FOR_BINARIES["feedback in batches"])
 
     def rules(under: str, layers: str | None = LAYER_NAME) -> set[str]:
-        said = validated(
-            scripted.world, program, tmp_path, "{mode: binaries}", layers=layers, PYLAYER_TEST_DRIVER=under
-        )
-        return set(re.findall(r"\[ (\S+) \]", without_mistakes(said)))
+        more = {"VK_INSTANCE_LAYERS": layers, "PYLAYER_TEST_DRIVER": under}
+        said = reported(scripted.world, program, "{mode: binaries}", **more)
+        return set(re.findall(r"\[ (\S+) \]", "".join(messages(said))))
 
     alone = rules("", None)
     assert not [rule for rule in alone if "inar" in rule]
@@ -143,11 +116,11 @@ def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path
 
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
-def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, above: bool) -> None:
+def test_validation_of_hits_that_may_not_compile(world: World, above: bool) -> None:
     """The layer never combines binaries with FAIL_ON_PIPELINE_COMPILE_REQUIRED, which Vulkan forbids."""
     program = [*DEMO, "--count", 8, "--batch", 4, "--api", "1.3"]
     for more in ((), ("--fail-on-compile-required", "--early-return")):
-        assert without_mistakes(validated(world, [*program, *more], tmp_path, "{mode: binaries}", above)) == ""
+        assert messages(reported(world, [*program, *more], "{mode: binaries}", above)) == []
     assert world.last()["binary_hits"] == 8
 
 
@@ -160,18 +133,18 @@ def test_validation_of_programs_with_binaries(world: World, tmp_path: Path, way:
     program = [*APPLICATION, *USING_BINARIES[way]]
     archive = ["--archive", tmp_path / "archive"]
     for arguments in (archive, archive, []):
-        assert without_mistakes(validated(world, program + arguments, tmp_path, "{mode: binaries}", above)) == ""
+        assert messages(reported(world, program + arguments, "{mode: binaries}", above)) == []
 
 
 @pytest.mark.parametrize("program", ["rays", "deferred"])
-def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
+def test_validation_of_rays(world: World, program: str) -> None:
     """For programs with every kind of ray tracing pipeline validation reports nothing that it does not report without
     the layer, with an empty store and a full one."""
     command = [BUILD / "tests" / "recipes", ROOT / "tests" / "recipes" / f"{program}.recipe"]
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
         try:
-            text = validated(world, command, tmp_path, layers=layers)
+            text = reported(world, command, VK_INSTANCE_LAYERS=layers)
         except AssertionError as failure:
             if layers is None and f"exit {128 + signal.SIGSEGV}\n" in str(failure):
                 pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
@@ -189,16 +162,15 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     ],
 )
 def test_validation_stands_where_it_should(
-    world: World, tmp_path: Path, above: str | None, below: str | None, order: list[str]
+    world: World, above: str | None, below: str | None, order: list[str]
 ) -> None:
     """The loader's log shows the layers in the order that run.sh asked for."""
-    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(tmp_path / "validation.txt")]
-    command += ["--below", below] if below else []
-    said = world.run([*command, "--", *DEMO, "--count", "1"], VK_INSTANCE_LAYERS=above, VK_LOADER_DEBUG="layer").stderr
-    manifests = re.findall(r"Manifest: .*/VkLayer_(\w+)\.json", said)
+    below_it = ["--below", below] if below else []
+    validated(world, [*DEMO, "--count", 1], *below_it, VK_INSTANCE_LAYERS=above, VK_LOADER_DEBUG="layer")
+    manifests = re.findall(r"Manifest: .*/VkLayer_(\w+)\.json", world.raw_stderr)
     assert manifests[-len(order) :] == order
 
 
-def test_validation_is_really_there(world: World, tmp_path: Path) -> None:
+def test_validation_is_really_there(world: World) -> None:
     """Validation reports a program that breaks a rule: the tests above can fail."""
-    assert "VUID-" in validated(world, list(LEAKS_A_CACHE), tmp_path, check=False)
+    assert "VUID-" in reported(world, list(LEAKS_A_CACHE), check=False)

@@ -33,7 +33,7 @@ RUN_SECONDS = 60
 #: The clean runs after which all must be as if the moment had not been, and how many follow to say what lasts.
 CLEAN_RUNS, MORE_RUNS = 2, 2
 #: Of the driver's counters and the run's, those that say how pipelines were created.
-DRIVER_COUNTERS = ("compiles", "hits", "with-cache", "from-binaries", "captured", "violations")
+DRIVER_COUNTERS = ("compiles", "hits", "from-binaries", "captured", "violations")
 RUN_COUNTERS = (
     "pipelines", "hits", "application_hits", "compiled", "uncacheable", "plain", "passed", "failed",
     "events_dropped", "answers_late", "load_failed", "binary_hits", "deferred",

@@ -14,11 +14,11 @@ DIRECTORY, VARIABLES = "PYLAYER_TEST_REPORTS", ("ASAN_OPTIONS", "TSAN_OPTIONS")
 
 #: Where programs end without descriptors, files, system calls or threads that LeakSanitizer needs: it hangs or falls.
 WITHOUT_LEAKS = (
-    "test_hosts_limits.py_test_all_descriptors_used",
-    "test_hosts_limits.py_test_chroot",
-    "test_hosts_limits.py_test_descriptors_closed",
-    "test_hosts_limits.py_test_no_threads",
-    "test_hosts_limits.py_test_sandbox",
+    "test_hosts.py_test_all_descriptors_used",
+    "test_hosts.py_test_chroot",
+    "test_hosts.py_test_descriptors_are_closed",
+    "test_hosts.py_test_no_threads",
+    "test_hosts.py_test_sandbox",
     "test_start.py_test_a_thread_that_cannot_start",
     "test_interpreter.py_test_damage_in_an_event",
 )

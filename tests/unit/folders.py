@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import loads
+import disk
 import xxhash
 from unit.things import facts
 
@@ -42,11 +42,11 @@ def put_known(folder: Folder, program: int, data: bytes) -> str:
 
 def cells(folder: Folder, program: int | None = 7) -> list[bytes]:
     """Returns the cells that a run may give to the driver."""
-    return list(loads.load(folder, program).cells.values())
+    return list(disk.load(folder, program).cells.values())
 
 
-def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], loads.Loaded]:
-    found = loads.load(folder, program)
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], disk.Loaded]:
+    found = disk.load(folder, program)
     return list(found.cells.values()), found
 
 

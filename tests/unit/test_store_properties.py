@@ -13,9 +13,9 @@ from typing import Any
 from unittest import mock
 
 import xxhash
+from disk import Loaded, load
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loads import Loaded, load
 from unit.things import add_record
 
 from pylayer.common import flat, outcomes

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import loads
+import disk
 import pytest
 from namespaces import unshared
 from others import become_another, pretend_to_be, without_private_group
@@ -36,7 +36,7 @@ def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
 
 def loaded(folder: Folder) -> tuple[int, list[str]]:
     """Returns the number of records handed over, and what was refused and why."""
-    found = loads.load(folder, 7)
+    found = disk.load(folder, 7)
     return len(found.cells), [f"{what.outcome}: {what.detail}" for what in found.damage]
 
 
