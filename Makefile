@@ -125,7 +125,7 @@ fleet-s3: setup $(VENV)/extra-test
 wine: setup $(VENV)/extra-test
 	@.ci/system-packages wine
 	@$(MAKE) --no-print-directory programs-wine
-	$(BIN)/pytest -q -rs tests/wine/programs.py tests/wine/direct3d.py tests/wine/ends.py
+	$(BIN)/pytest -q -rs tests/wine/programs.py
 
 # Debian's Wine of 2025 and later has new WoW64, and needs no 32-bit libraries but DXVK's. Before that, 32-bit programs need
 # Wine's and Vulkan's.
@@ -176,12 +176,10 @@ bench: setup programs
 	$(BIN)/python tests/bench/run.py
 
 gain: setup programs-demo
-	$(BIN)/python tests/bench/gain.py
+	$(BIN)/python -P tests/bench/more.py gain
 
 bench-more: setup programs
-	$(BIN)/python tests/bench/scale.py
-	$(BIN)/python tests/bench/threads.py
-	$(BIN)/python tests/bench/memory.py
+	for what in scale threads memory; do $(BIN)/python -P tests/bench/more.py $$what || exit 1; done
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
@@ -216,7 +214,7 @@ coverage: setup $(VENV)/extra-test
 	@$(BIN)/python tests/coverage/run.py
 
 stress: setup $(VENV)/extra-test programs
-	$(BIN)/python tests/soak/run.py --kills 1000
+	$(BIN)/python -P tests/recovery/run.py --together --kills 1000 --jobs 4
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_trust_rules.py
 
 RECOVERY := $(addprefix programs-,driver recovery storage demo)
@@ -227,7 +225,7 @@ recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup $(VENV)/extra-test programs
-	$(BIN)/python tests/soak/run.py --faults --minutes $(MINUTES)
+	$(BIN)/python -P tests/recovery/run.py --together --faults --minutes $(MINUTES) --jobs 4
 
 gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py
