@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from disk import LIBRARY
 from recovery.beside import publish
 from recovery.damage import STORED, damage
-from recovery.moments import Moment
-from recovery.scenarios import Scenario
+from recovery.moments import Moment, Scenario
 from scripted_driver import read_counts
 from world import BUILD, LAYER_NAME, Run, World, seen
 
@@ -30,6 +29,8 @@ from pylayer.store.folder import Folder, identity_names, read_identity
 TRACER = str(BUILD / "tests" / "moment")
 #: A run that takes longer hangs.
 RUN_SECONDS = 60
+#: Exit statuses of a crash, of the program's own and of the tracer's about it.
+CRASHES = [status for signal in (4, 6, 7, 11) for status in (-signal, 128 + signal)]
 #: The clean runs after which all must be as if the moment had not been, and how many follow to say what lasts.
 CLEAN_RUNS, MORE_RUNS = 2, 2
 #: Of the driver's counters and the run's, those that say how pipelines were created.
@@ -306,7 +307,7 @@ class Bench:
             self.after_bad_run(moment, before)
             if "the run with the bad moment hangs" in done.stderr:
                 outcome.wrong.append("the run with the bad moment hangs")
-            if done.returncode in (-11, -6, -7, -4, 128 + 11, 128 + 6, 128 + 7, 128 + 4) and not moment.may_crash:
+            if done.returncode in CRASHES and not moment.may_crash:
                 outcome.wrong.append(f"the run with the bad moment crashes: {done.returncode}")
             self.follow(moment, outcome)
         return outcome
