@@ -1,7 +1,6 @@
 """An image classifier with random weights, run once on the GPU: tens of compute pipelines.
 
-Prints one line and exits with 0.  On a driver that does not execute anything the result is meaningless, so it is
-compared with that of the CPU only when PYLAYER_TEST_CHECK=1 is set.
+Prints one line and exits with 0.  On a driver that does not execute anything the result is meaningless.
 
 ncnn opens a driver by itself, past the Vulkan loader, where VK_DRIVER_FILES or VK_ICD_FILENAMES names one.  Layers
 are used only when both are unset and the loader finds the driver by its usual search, for example in
@@ -116,9 +115,9 @@ def classifier():
     return net
 
 
-def infer(param, model, vulkan):
+def infer(param, model):
     net = ncnn.Net()
-    net.opt.use_vulkan_compute = vulkan
+    net.opt.use_vulkan_compute = True
     if net.load_param(param) != 0 or net.load_model(model) != 0:
         sys.exit("ncnn_inference: the model does not load")
     pixels = numpy.random.default_rng(1).random((3, INPUT_SIZE, INPUT_SIZE), dtype=numpy.float32)
@@ -138,11 +137,7 @@ def main():
     name = ncnn.get_gpu_info(ncnn.get_default_gpu_index()).device_name()
     with tempfile.TemporaryDirectory() as folder:
         param, model = classifier().save(folder)
-        result = infer(param, model, vulkan=True)
-        if os.environ.get("PYLAYER_TEST_CHECK") == "1":
-            difference = numpy.abs(result - infer(param, model, vulkan=False)).max()
-            if not difference < 0.02:
-                sys.exit(f"ncnn_inference: off by {difference} from the CPU's result")
+        result = infer(param, model)
     ncnn.destroy_gpu_instance()
     print(f"ncnn_inference: {len(result)} classes on {name}")
 
