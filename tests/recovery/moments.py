@@ -93,35 +93,25 @@ ANSWERS = {
 DEATHS = ("kill", "abort", "exit")
 #: Errors by system call; for others, OTHER_ERRORS.
 ERRORS = {
-    "openat": ("EMFILE", "ENFILE", "EIO", "ENOMEM", "EINTR", "EACCES"),
-    "openat+": ("EMFILE", "EIO", "ENOMEM", "ENOSPC", "EINTR", "EROFS"),
-    "read": ("EIO", "EINTR", "ENOMEM"),
-    "pread64": ("EIO", "EINTR", "ENOMEM"),
-    "write": ("EIO", "ENOSPC", "EINTR"),
-    "pwrite64": ("EIO", "ENOSPC", "EINTR"),
-    "writev": ("EIO", "ENOSPC", "EINTR"),
-    "close": ("EIO", "EINTR"),
-    "getdents64": ("EIO", "ENOMEM", "EINTR"),
-    "fcntl": ("EMFILE", "EINTR", "EIO"),
-    "rename": ("EIO", "ENOSPC", "EACCES"),
-    "renameat2": ("EIO", "ENOSPC", "EACCES"),
-    "mkdir": ("EIO", "ENOSPC", "EMLINK"),
-    "mkdirat": ("EIO", "ENOSPC", "EMLINK"),
-    "unlink": ("EIO", "EACCES"),
-    "unlinkat": ("EIO", "EACCES"),
-    "ftruncate": ("EIO", "ENOSPC", "EINTR"),
-    "fallocate": ("EIO", "ENOSPC", "EINTR"),
-    "fsync": ("EIO", "ENOSPC", "EINTR"),
-    "fdatasync": ("EIO", "ENOSPC", "EINTR"),
-    "mmap": ("ENOMEM", "EMFILE"),
-    "mprotect": ("ENOMEM",),
-    "madvise": ("ENOMEM",),
-    "mlock": ("ENOMEM",),
-    "mremap": ("ENOMEM",),
-    "clone": ("EAGAIN", "ENOMEM"),
-    "clone3": ("EAGAIN", "ENOMEM"),
-    "memfd_create": ("EMFILE", "ENOMEM"),
-    "getrandom": ("EINTR", "ENOSYS"),
+    call: tuple(errors.split())
+    for calls, errors in {
+        "openat": "EMFILE ENFILE EIO ENOMEM EINTR EACCES",
+        "openat+": "EMFILE EIO ENOMEM ENOSPC EINTR EROFS",
+        "read pread64": "EIO EINTR ENOMEM",
+        "write pwrite64 writev ftruncate fallocate fsync fdatasync": "EIO ENOSPC EINTR",
+        "close": "EIO EINTR",
+        "getdents64": "EIO ENOMEM EINTR",
+        "fcntl": "EMFILE EINTR EIO",
+        "rename renameat2": "EIO ENOSPC EACCES",
+        "mkdir mkdirat": "EIO ENOSPC EMLINK",
+        "unlink unlinkat": "EIO EACCES",
+        "mmap": "ENOMEM EMFILE",
+        "mprotect madvise mlock mremap": "ENOMEM",
+        "clone clone3": "EAGAIN ENOMEM",
+        "memfd_create": "EMFILE ENOMEM",
+        "getrandom": "EINTR ENOSYS",
+    }.items()
+    for call in calls.split()
 }
 OTHER_ERRORS = ("EIO", "ENOMEM", "EINTR")
 TRANSFERS = ("read", "pread64", "readv", "preadv", "write", "pwrite64", "writev", "pwritev", "pwritev2")
@@ -153,7 +143,7 @@ class Moment:
     name: str
     #: Statements for the scripted driver.
     script: str = ""
-    #: Of tests/recovery/moment.c: which call, and what becomes of it.
+    #: Of tests/recovery/moment.py: which call, and what becomes of it.
     call: str = ""
     action: str = ""
     variables: dict[str, str] = field(default_factory=dict, hash=False)
@@ -177,7 +167,7 @@ class Moment:
 
     @property
     def at(self) -> tuple[str, ...]:
-        """Arguments of tests/recovery/moment.c."""
+        """Arguments of tests/recovery/moment.py."""
         return (self.call, self.action) if self.call else ()
 
     @property
@@ -219,7 +209,7 @@ def of_driver(scenario: str, commands: dict[str, int]) -> Iterator[Moment]:
 
 
 def of_calls(scenario: str, calls: list[str]) -> Iterator[Moment]:
-    """Moments of each system call, from the lines of moment.c."""
+    """Moments of each system call, from the lines of moment.py."""
     for line in calls:
         place, call, *about = line.split(" ")
         name = f"{place} {call} {' '.join(about)}"

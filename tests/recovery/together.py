@@ -33,20 +33,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from disk import Content, StoreReader, compact_everything, is_torn_tail, leftovers, loses_nothing, not_compacted
+from programs.ways import ways
 from recovery.damage import KINDS, changed
+from recovery.moment import tracer
 from recovery.moments import SCENARIOS, Moment, all_of
-from recovery.trial import CRASHES, TRACER, Bench
+from recovery.trial import CRASHES, Bench
 from world import BUILD, SLOW_COMPILES
 
 from pylayer.store import maintenance
 from pylayer.store.store import Store
 
 SEEDS = range(1, 10)
-WAYS = (
-    (), ("--compute",), ("--batch", "8"), ("--threads", "3"), ("--cache", "object"), ("--no-destroy",),
-    ("--no-destroy", "--exit", "exit"), ("--gpl",), ("--ray-tracing", "--deferred", "2"),
-    ("--repeat-instances", "3"),
-)  # fmt: skip
+#: Of the demo's, those that need nothing that a driver below lacks.
+WAYS = [*ways("early return", "may not compile", "cache control asked for", "features chained and asked for").values()]
 #: Kinds of moments that are drawn, and those that are drawn with faults only.
 DEATHS = ("driver death", "death")
 FAULTS = ("driver result", "driver answer", "hang of a second", "system call", "short transfer")
@@ -99,7 +98,7 @@ class Together:
         self.place, self.world = self.bench.place, self.bench.world
         self.root = self.world.store = self.place / "store"
         self.policy, self.log = directory / "policy.yaml", directory / "log"
-        self.world.environment |= {"PYLAYER_CONFIG": str(self.policy), "PYLAYER_STORE": str(self.root)}
+        self.world.environment["PYLAYER_STORE"] = str(self.root)
         self.programs = [self.place / name for name in ("first", "second", "third")]
         # Of deaths in the driver, with which kills end, others of the same name would learn.
         for program in (*self.programs, self.place / "long"):
@@ -122,18 +121,19 @@ class Together:
         self, command: list[str], lives: float = 3600, moment: Moment = NONE, driver: str = "", **more: str
     ) -> Child:
         script = ";".join(filter(None, (SLOW_COMPILES, driver, moment.script)))
-        counts = {"PYLAYER_TEST_DRIVER_COUNTS": "", "PYLAYER_LOG": "error"}
-        environment = self.world.environment_with(self.bench.environment(script, True, **counts | more))
-        tracer = [TRACER, "/dev/null", str(self.place / "apart"), *moment.at, "--"] if moment.call else []
-        with self.log.open("ab") as log:
+        more |= {"PYLAYER_CONFIG": str(self.policy), "PYLAYER_LOG": "error", "PYLAYER_TEST_DRIVER_COUNTS": ""}
+        environment = self.world.environment_with(self.bench.environment(script, True, **more))
+        prefix = [*tracer(), "/dev/null", str(self.place / "apart"), *moment.at, "--"] if moment.call else []
+        # An interpreter whose system calls fail may say so.
+        with (self.log.with_suffix(".calls") if moment.call else self.log).open("ab") as log:
             process = subprocess.Popen(
-                [*tracer, *command], env=environment, stdout=subprocess.DEVNULL, stderr=log, cwd=self.place
+                [*prefix, *command], env=environment, stdout=subprocess.DEVNULL, stderr=log, cwd=self.place
             )
-        what = f"{' '.join(command)}, {moment.name}, with {driver!r} and {more}"
+        what = f"{' '.join(command)}, {moment.name}, with {driver!r}, {more.get('PYLAYER_TEST_STORAGE')}"
         return Child(process, what, time.monotonic() + lives, moment)
 
-    def demo(self, program: Path, seed: int, *way: str) -> list[str]:
-        return [str(program), "--count", "20", "--seed", str(seed), *way]
+    def demo(self, program: Path, seed: int, *way: str | int) -> list[str]:
+        return [str(program), *map(str, way), "--count", "20", "--seed", str(seed)]
 
     def start_program(self) -> None:
         pick, moment, more = self.chance, NONE, {}
