@@ -14,6 +14,7 @@ from unittest import mock
 
 import xxhash
 from fuzz import exports
+from recovery.damage import KINDS
 from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
@@ -22,6 +23,7 @@ from pylayer.store import cache_history, contents, format, pack, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 
+DAMAGE = [*KINDS.values()]
 #: Lengths and places that no honest writer gives.
 HOSTILE = (
     0, 1, 7, 15, 16, 17, 63, 64, 65, 255, 256, 4095, 4096, 10_000_000, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
@@ -94,19 +96,10 @@ def _place(rng: random.Random, data: bytearray) -> int:
     return rng.choice(records)[0] if records and rng.random() < 0.9 else rng.randrange(0, len(data) + 1) & ~15
 
 
-def _flip(rng: random.Random, data: bytearray) -> None:
-    if data:
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def _zero(rng: random.Random, data: bytearray) -> None:
-    at = rng.randrange(len(data) + 1)
-    size = min(rng.choice((1, 16, 64, 512)), len(data) - at)
-    data[at : at + size] = bytes(size)
-
-
-def _cut(rng: random.Random, data: bytearray) -> None:
-    del data[rng.randrange(len(data) + 1) :]
+def _damage(rng: random.Random, data: bytearray) -> None:
+    """Bytes changed at random, cut and more, which hashes do not fit."""
+    if len(data) > 3:
+        data[:] = rng.choice(DAMAGE)(rng, bytes(data))
 
 
 def _append(rng: random.Random, data: bytearray) -> None:
@@ -184,8 +177,8 @@ def _fit_size(rng: random.Random, data: bytearray) -> None:
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
-    _flip, _zero, _cut, _append, _record_field, _record_field, _record_magic, _record_data, _record_data, _record_data,
-    _file_field, _move, _insert, _fit_size,
+    _damage, _damage, _damage, _append, _record_field, _record_field, _record_magic, _record_data, _record_data,
+    _record_data, _file_field, _move, _insert, _fit_size,
 )  # fmt: skip
 
 
@@ -252,7 +245,7 @@ def mutate_bytes(words: tuple[bytes, ...]) -> Callable[[random.Random, bytes], b
             elif kind == 3:
                 data[at:at] = data[at : at + rng.choice((4, 16, 60))]
             elif kind == 4:
-                _flip(rng, data)
+                _damage(rng, data)
             elif kind == 5 and data:
                 data[min(at, len(data) - 1)] = rng.randrange(256)
             else:

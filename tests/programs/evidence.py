@@ -22,10 +22,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
@@ -233,9 +233,9 @@ def version(kind: str, name: str) -> str:
     return ""
 
 
-@dataclasses.dataclass
-class Result:
-    seconds: float
+class Result(NamedTuple):
+    """What a program printed and showed."""
+
     output: str
     pictures: list[str]
 
@@ -297,7 +297,7 @@ class Runner:
         environment |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
         if self.nobody:
             own(self.world.directory, NOBODY)
-        begin, pictures = time.monotonic(), [""]
+        pictures = [""]
         process = subprocess.Popen(
             ["sh", "-c", command],
             env=environment,
@@ -317,7 +317,6 @@ class Runner:
         for one in watchers:
             one.start()
         output, _ = process.communicate()
-        seconds = time.monotonic() - begin
         done.set()
         watchers[1].cancel()  # type: ignore[attr-defined]
         for one in watchers:
@@ -328,7 +327,7 @@ class Runner:
             own(self.world.directory, 0)
         if process.returncode not in self.program.status:
             raise RuntimeError(f"exit status {process.returncode} with layers {layers}: {output[-300:]}")
-        return Result(seconds, output + (f"\n{pictures[0]}" if pictures[0] else ""), pictures[1:])
+        return Result(output + (f"\n{pictures[0]}" if pictures[0] else ""), pictures[1:])
 
 
 def own(directory: Path, user: int) -> None:
@@ -377,20 +376,14 @@ def compare(program: Program, screen: Screen) -> str:
 
 
 def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
-    """The row's columns: pipelines, compiled in each run, and seconds; and whether something was compiled again."""
+    """Two columns: pipelines, and how many each run compiled; and whether something was compiled again."""
     with runner(program, "radv", screen) as running:
-        seconds, counters = [running.run(False, OFF).seconds], [Counter[str]()]
-        while len(counters) < 3 or (counters[-1]["compiled"] and len(counters) < 4):
-            result, counter = running.counted(OFF)
-            seconds.append(result.seconds)
-            counters.append(counter)
-        del seconds[3:]
-        running.run(False, FILLED)
-        seconds += [running.run(pylayer, FILLED).seconds for pylayer in (False, True)]
-    compiled = ", ".join(str(one["compiled"]) for one in counters[1:])
+        counters = [running.counted(OFF)[1] for _ in range(2)]
+        if counters[-1]["compiled"]:
+            counters.append(running.counted(OFF)[1])
     last = counters[-1]
     again = bool(last["compiled"] or last["failed"] or last["hits"] != last["pipelines"])
-    return [str(last["pipelines"]), compiled, *(f"{one:.1f}" for one in seconds)], again
+    return [str(last["pipelines"]), ", ".join(str(one["compiled"]) for one in counters)], again
 
 
 def recorded(world: World) -> set[tuple[int, bytes]]:
@@ -470,7 +463,7 @@ def warm_driver_cache(program: Program, screen: Screen) -> tuple[str, bool]:
 
 def row(program: Program, screen: Screen) -> tuple[str, bool]:
     """The program's line, and whether something is wrong."""
-    columns, rebuilt, warmed, again, look = ["-"] * 7, ["-"] * 3, "-", False, "-"
+    columns, rebuilt, warmed, again, look = ["-"] * 2, ["-"] * 3, "-", False, "-"
     try:
         if program.on_radv:
             columns, again = compile_twice(program, screen)
@@ -489,7 +482,7 @@ def main() -> None:
     screen = Screen()
     wrong = []
     print(
-        "program | version | pipelines | compiled | without | first | second | driver's cache filled | under | "
+        "program | version | pipelines | compiled | "
         "compiled on another card, without a rebuild and with it | of that recorded | rebuilt | "
         "compiled into an empty driver cache, and into one that warm filled | looks"
     )
