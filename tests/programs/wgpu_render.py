@@ -59,26 +59,13 @@ fn ripples(in: Varying) -> @location(0) vec4<f32> {
 }
 """
 
-ALPHA = {
-    "color": {
-        "src_factor": wgpu.BlendFactor.src_alpha,
-        "dst_factor": wgpu.BlendFactor.one_minus_src_alpha,
-        "operation": wgpu.BlendOperation.add,
-    },
-    "alpha": {
-        "src_factor": wgpu.BlendFactor.one,
-        "dst_factor": wgpu.BlendFactor.zero,
-        "operation": wgpu.BlendOperation.add,
-    },
-}
-ADDITIVE = {
-    part: {
-        "src_factor": wgpu.BlendFactor.one,
-        "dst_factor": wgpu.BlendFactor.one,
-        "operation": wgpu.BlendOperation.add,
-    }
-    for part in ("color", "alpha")
-}
+
+def blending(source, destination):
+    return {"src_factor": source, "dst_factor": destination, "operation": "add"}
+
+
+ALPHA = {"color": blending("src-alpha", "one-minus-src-alpha"), "alpha": blending("one", "one-minus-src-alpha")}
+ADDITIVE = dict.fromkeys(("color", "alpha"), blending("one", "one"))
 
 # fragment shader, blending, topology, culling
 MATERIALS = [

@@ -59,9 +59,12 @@ POLICIES = (
     '{"settings": {"mode": "cells"}}', '{"settings": {"mode": "binaries"}}', '{"max_store_mib": 8}',
     '{"settings": {"application_caches": "strict"}}', '{"settings": {"mode": "nonsense"}}', "settings: {mode: [",
 )  # fmt: skip
-#: Programs that create and destroy pipelines, or instances and devices, until they are ended.
-LONG = ((str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"),
-        ("./long", "--count", "1", "--repeat-instances", "100000"))  # fmt: skip
+#: Programs that create and destroy pipelines, or instances and devices, until they are ended. The witness would keep a
+#: descriptor each time that the latter's driver is loaded. So it has none, and a store of its own, because a program
+#: joins others' cells, too.
+LONG = (([str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"], {}),
+        (["./long", "--count", "1", "--repeat-instances", "100000"],
+         {"PYLAYER_TEST_DRIVER_WITNESS": "", "PYLAYER_STORE": "{place}/of-long"}))  # fmt: skip
 NONE = Moment("none", "", "no moment")
 #: KiB that a long process may grow.
 GROWTH = 16384
@@ -199,9 +202,9 @@ class Together:
 
     def run(self) -> None:
         end = time.monotonic() + self.options.minutes * 60
-        for command in LONG if self.options.faults else ():
-            # The witness keeps a descriptor each time that the driver is loaded.
-            self.long.append(self.start(list(command), PYLAYER_TEST_DRIVER_WITNESS=""))
+        for command, more in LONG if self.options.faults else ():
+            own = {name: value.format(place=self.place) for name, value in more.items()}
+            self.long.append(self.start(command, **own))
         disturbed = looked = time.monotonic()
         while time.monotonic() < end and self.counts["killed"] < self.options.kills:
             while len(self.children) < self.options.jobs:
