@@ -102,10 +102,6 @@ def _damage(rng: random.Random, data: bytearray) -> None:
         data[:] = rng.choice(DAMAGE)(rng, bytes(data))
 
 
-def _append(rng: random.Random, data: bytearray) -> None:
-    data += rng.choice((bytes(16), bytes(100), rng.randbytes(40), b"CELL" * 9, some_record(rng)))
-
-
 def _record_field(rng: random.Random, data: bytearray) -> None:
     at = _place(rng, data)
     if at + 64 > len(data):
@@ -164,8 +160,9 @@ def _move(rng: random.Random, data: bytearray) -> None:
 
 
 def _insert(rng: random.Random, data: bytearray) -> None:
-    at = _place(rng, data)
-    data[at:at] = some_record(rng)
+    at = rng.choice((_place(rng, data), len(data)))
+    junk = (bytes(16), bytes(100), rng.randbytes(40), b"CELL" * 9)
+    data[at:at] = rng.choice((some_record(rng), some_record(rng), rng.choice(junk)))
 
 
 def _fit_size(rng: random.Random, data: bytearray) -> None:
@@ -177,7 +174,7 @@ def _fit_size(rng: random.Random, data: bytearray) -> None:
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
-    _damage, _damage, _damage, _append, _record_field, _record_field, _record_magic, _record_data, _record_data,
+    _damage, _damage, _damage, _insert, _record_field, _record_field, _record_magic, _record_data, _record_data,
     _record_data, _file_field, _move, _insert, _fit_size,
 )  # fmt: skip
 

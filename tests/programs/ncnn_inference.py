@@ -43,23 +43,14 @@ class Network:
         self.layer("Split", name, [blob], [f"{name}_0", f"{name}_1"])
         return f"{name}_0", f"{name}_1"
 
-    def convolution(self, name, blob, channels_in, channels_out, kernel, stride=1, relu=True):
-        count = channels_in * channels_out * kernel * kernel
+    def convolution(self, name, blob, channels_in, channels_out, kernel, stride=1, relu=True, groups=1):
+        count = channels_in * channels_out * kernel * kernel // groups
         out = self.layer(
-            "Convolution", name, [blob], [name],
-            _0=channels_out, _1=kernel, _3=stride, _4=kernel // 2, _5=1, _6=count, _9=int(relu),
+            "ConvolutionDepthWise" if groups > 1 else "Convolution", name, [blob], [name],
+            _0=channels_out, _1=kernel, _3=stride, _4=kernel // 2, _5=1, _6=count, _7=groups, _9=int(relu),
         )  # fmt: skip
-        self.numbers(count, (channels_in * kernel * kernel) ** -0.5, tagged=True)
+        self.numbers(count, (channels_in // groups * kernel * kernel) ** -0.5, tagged=True)
         self.numbers(channels_out, 0.1)
-        return out
-
-    def depthwise(self, name, blob, channels, stride=1):
-        out = self.layer(
-            "ConvolutionDepthWise", name, [blob], [name],
-            _0=channels, _1=3, _3=stride, _4=1, _5=1, _6=channels * 9, _7=channels, _9=1,
-        )  # fmt: skip
-        self.numbers(channels * 9, 0.3, tagged=True)
-        self.numbers(channels, 0.1)
         return out
 
     def inner_product(self, name, blob, size_in, size_out):
@@ -90,7 +81,7 @@ def classifier():
             blob, skip = net.split(blob, f"{name}_split")
         wide = channels * 3
         blob = net.convolution(f"{name}_expand", blob, channels, wide, 1)
-        blob = net.depthwise(f"{name}_depth", blob, wide, stride)
+        blob = net.convolution(f"{name}_depth", blob, wide, wide, 3, stride, groups=wide)
         blob = net.convolution(f"{name}_project", blob, wide, out, 1, relu=False)
         if skip:
             blob = net.layer("BinaryOp", f"{name}_add", [blob, skip], [f"{name}_add"], _0=0)
