@@ -25,7 +25,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
@@ -85,7 +85,12 @@ def script(name: str, package: str, arguments: str = "", compared: str = "") -> 
     return Program(Path(name).stem, package, f"{interpreter} {PROGRAMS / name} {arguments}", compared)
 
 
-SOFTWARE = {"LIBGL_ALWAYS_SOFTWARE": "1"}  # or zink refuses Lavapipe
+def zink(name: str, package: str, command: str, compared: str, **more: Any) -> Program:
+    """A program of OpenGL. Zink refuses Lavapipe without the variable."""
+    software = {"LIBGL_ALWAYS_SOFTWARE": "1"}
+    return Program(f"{name} over zink", package, command, compared, environment=ZINK, on_lavapipe=software, **more)
+
+
 TABLE = [
     Program("Chromium, WebGL", "deb:chromium", f"{CHROMIUM} file://{PROGRAMS}/webgl.html", r">pixels \d+|^sandbox: .*"),
     Program(
@@ -100,22 +105,18 @@ TABLE = [
         "deb:supertuxkart",
         "supertuxkart --render-driver=vulkan -N --track=lighthouse --profile-time=2 --screensize=320x200 >/dev/null",
     ),
-    Program(
-        "glmark2 over zink",
+    zink(
+        "glmark2",
         "deb:glmark2-x11",
         f"if [ $LIBGL_ALWAYS_SOFTWARE ]; then {VALIDATED}; else glmark2 -s 200x200 {SCENES}; fi",
         r"Validation: \w+",
-        environment=ZINK,
-        on_lavapipe=SOFTWARE,
     ),
-    Program(
-        "glretrace over zink",
+    zink(
+        "glretrace",
         "deb:glmark2-x11 apitrace",
         "glretrace --snapshot-prefix=- $PREPARED/trace | sha256sum",
         r"^[0-9a-f]{64}",
         prepare=f"apitrace trace -o $PREPARED/trace glmark2 -s 200x200 {SCENES.replace('duration', 'nframes')}",
-        environment=ZINK,
-        on_lavapipe=SOFTWARE,
     ),
     Program("vkcube", "deb:vulkan-tools", CUBE),
     Program(
@@ -175,21 +176,13 @@ TABLE = [
         False,
         status=(0, 124),
     ),
-    Program(
-        "Godot 3 over zink",
-        "deb:godot3-runner",
-        f"godot3-runner --path {PROGRAMS}/godot",
-        "^picture .*",
-        False,
-        environment=ZINK | SOFTWARE,
-    ),
-    Program(
-        "Blender, EEVEE over zink",
+    zink("Godot 3", "deb:godot3-runner", f"godot3-runner --path {PROGRAMS}/godot", "^picture .*", on_radv=False),
+    zink(
+        "Blender, EEVEE",
         "deb:blender",
         f"blender --factory-startup --python {PROGRAMS}/blender_cube.py",
         "^picture .*",
-        False,
-        environment=ZINK | SOFTWARE,
+        on_radv=False,
     ),
 ]
 
@@ -203,7 +196,8 @@ LOOP[0:4], LOOP[0x48:0x4C], LOOP[0x90:0x94], LOOP[0xE0:0xE4] = (
 def fetch() -> str:
     """Fetches packages that are not there yet, and returns why some cannot be had. Nothing of npm's is executed."""
     FETCHED.mkdir(parents=True, exist_ok=True)
-    npm = [name for name in packages("npm") if not (FETCHED / "node_modules" / name).is_dir()]
+    names = [one.package.removeprefix("npm:") for one in TABLE if one.package.startswith("npm:")]
+    npm = [name for name in names if not (FETCHED / "node_modules" / name).is_dir()]
     try:
         if npm:
             command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(FETCHED), *npm]
@@ -211,11 +205,6 @@ def fetch() -> str:
     except (OSError, subprocess.CalledProcessError) as error:
         return str(error)
     return ""
-
-
-def packages(kind: str) -> list[str]:
-    prefix = f"{kind}:"
-    return [one.package.removeprefix(prefix) for one in TABLE if one.package.startswith(prefix)]
 
 
 def version(kind: str, name: str) -> str:
