@@ -114,14 +114,16 @@ class Thread:
     def read(self) -> None:
         register_set(GETREGSET, self.id, PRSTATUS, self.registers)
 
-    def write(self, **changed: int) -> None:
-        """Changes the result, the call, or an argument."""
+    def write(self, call: int | None = None, **changed: int) -> None:
+        """Changes the call, its result or an argument."""
+        if call is not None and WORDS == 27:
+            changed["call"] = call
         places = {"result": RESULT, "call": NUMBER, **{f"argument_{n}": at for n, at in enumerate(ARGUMENTS)}}
         for name, value in changed.items():
             self.registers[places[name]] = value & (1 << 64) - 1
         register_set(SETREGSET, self.id, PRSTATUS, self.registers)
-        if "call" in changed and WORDS == 34:
-            register_set(SETREGSET, self.id, ARM_SYSTEM_CALL, ctypes.c_int(changed["call"]))
+        if call is not None and WORDS == 34:  # the program's register keeps the number
+            register_set(SETREGSET, self.id, ARM_SYSTEM_CALL, ctypes.c_int(call))
 
     def name(self, about: str) -> str:
         """Returns what the call is about."""
