@@ -90,7 +90,7 @@ test: system-packages python
 # All that is not a test, with several jobs at once: first what needs no package, beside the package and the environment.
 # Then the rest.
 ready: programs lint bytecode
-first: environment $(filter-out programs-fuzz programs-rules,$(PROGRAM_SETS))
+first: environment $(filter-out programs-fuzz,$(PROGRAM_SETS))
 
 # A make of its own: in one with the programs, each step of this chain would wait until all programs have started.
 environment: | python
@@ -125,7 +125,7 @@ fleet-s3: setup $(VENV)/extra-test
 wine: setup $(VENV)/extra-test
 	@.ci/system-packages wine
 	@$(MAKE) --no-print-directory programs-wine
-	$(BIN)/pytest -q -rs tests/wine/programs.py tests/wine/direct3d.py tests/wine/ends.py
+	$(BIN)/pytest -q -rs tests/wine/programs.py
 
 # Debian's Wine of 2025 and later has new WoW64, and needs no 32-bit libraries but DXVK's. Before that, 32-bit programs need
 # Wine's and Vulkan's.
@@ -176,12 +176,10 @@ bench: setup programs
 	$(BIN)/python tests/bench/run.py
 
 gain: setup programs-demo
-	$(BIN)/python tests/bench/gain.py
+	$(BIN)/python -P tests/bench/more.py gain
 
 bench-more: setup programs
-	$(BIN)/python tests/bench/scale.py
-	$(BIN)/python tests/bench/threads.py
-	$(BIN)/python tests/bench/memory.py
+	for what in scale threads memory; do $(BIN)/python -P tests/bench/more.py $$what || exit 1; done
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
@@ -192,7 +190,6 @@ fuzz-shim: setup | analyzers
 	@mkdir -p build/fuzz/shim-corpus
 	build/fuzz/shim -max_total_time=$(SECONDS) -len_control=0 -max_len=2500 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/shim-corpus tests/fuzz/shim/corpus
-	@$(MAKE) --no-print-directory -s -f tests/rules/Makefile fuzzer
 	@mkdir -p build/fuzz/rules-corpus
 	build/fuzz/rules -max_total_time=$(SECONDS) -max_len=600 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/rules-corpus
@@ -216,10 +213,10 @@ coverage: setup $(VENV)/extra-test
 	@$(BIN)/python tests/coverage/run.py
 
 stress: setup $(VENV)/extra-test programs
-	$(BIN)/python tests/soak/run.py --kills 1000
+	$(BIN)/python -P tests/recovery/run.py --together --kills 1000 --jobs 4
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_trust_rules.py
 
-RECOVERY := $(addprefix programs-,driver recovery storage demo)
+RECOVERY := $(addprefix programs-,driver storage demo)
 corruption: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --only damage --moments $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 
@@ -227,7 +224,7 @@ recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup $(VENV)/extra-test programs
-	$(BIN)/python tests/soak/run.py --faults --minutes $(MINUTES)
+	$(BIN)/python -P tests/recovery/run.py --together --faults --minutes $(MINUTES) --jobs 4
 
 gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py
@@ -382,7 +379,7 @@ $(PROGRAM_SETS): programs-%: | system-packages
 HEADERS := build/store_numbers.h build/boundary_tables.h build/driver_variables.h
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
 $(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
-programs-fuzz programs-rules: | $(VENV)/installed
+programs-fuzz: | $(VENV)/installed
 
 # Some test programs include sources of the layer, which need these headers before pylayer is built. Building pylayer
 # finds them unchanged.

@@ -23,7 +23,7 @@ if [ ! -e "$root/pylayer" ]; then
     write_sources "$root.apt" "$suite"
     apt-config dump | grep '^Acquire::Check-' >"$root.apt/options" || true
     mmdebstrap --quiet --variant=apt --aptopt="$root.apt/options" \
-        --include=make,ca-certificates,libxcb1-dev,vulkan-validationlayers "$suite" "$root" "$root.apt"/suite.*
+        --include=make,ca-certificates,vulkan-validationlayers "$suite" "$root" "$root.apt"/suite.*
     rm -rf "$root.apt"
     mkdir "$root/pylayer"
 fi

@@ -1,17 +1,27 @@
-"""What a benchmark compares, and the table of it."""
+"""What a benchmark compares, and tables of it.
+
+.venv/bin/python tests/bench/figures.py [FILE]    puts what run.py wrote (build/bench.json) into
+                                                  docs/internals/performance.md
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-#: Nanoseconds of a unit.
-SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+PAGE = Path("docs/internals/performance.md")
+BEGIN, END = "<!-- make bench: begin -->\n", "<!-- make bench: end -->\n"
+#: Nanoseconds, or bytes, of a unit.
+SCALE = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "MiB": 2.0**20}
+#: The driver's disk cache is on, or off.
+COLUMNS = ("as installed", "bare")
 
 
 def start_ns(run: Mapping[str, Any]) -> float:
@@ -25,10 +35,10 @@ def created_ns(run: Mapping[str, Any]) -> float:
 
 
 class Figure:
-    """One comparison: samples of baseline and layer, in nanoseconds, and what the project promises."""
+    """One comparison: samples of baseline and layer, in nanoseconds or bytes, and what the project promises."""
 
     def __init__(
-        self, name: str, baseline: str, limit: float | None, unit: str = "us", difference: bool = False
+        self, name: str, baseline: str, limit: float | None = None, unit: str = "us", difference: bool = False
     ) -> None:
         self.name = name
         self.baseline = baseline
@@ -37,17 +47,14 @@ class Figure:
         self.difference = difference
         self.samples: list[tuple[float, float]] = []
 
-    def add(self, baseline_ns: float, layer_ns: float) -> None:
-        self.samples.append((baseline_ns, layer_ns))
+    def add(self, baseline: float, layer: float) -> None:
+        self.samples.append((baseline, layer))
 
-    @property
-    def result(self) -> float:
-        if self.difference:
-            return statistics.median(layer - base for base, layer in self.samples) / SCALE[self.unit]
-        return statistics.median(layer / base for base, layer in self.samples)
-
-    def as_dict(self) -> dict[str, object]:
-        values = [layer - base if self.difference else layer / base for base, layer in self.samples]
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the medians, of the rounds' differences or ratios too."""
+        scale = SCALE[self.unit]
+        values = [(layer - base) / scale if self.difference else layer / base for base, layer in self.samples]
+        result = statistics.median(values)
         return {
             "name": self.name,
             "baseline": self.baseline,
@@ -55,43 +62,24 @@ class Figure:
             "rounds": len(self.samples),
             "baseline_ns": statistics.median(base for base, _ in self.samples),
             "layer_ns": statistics.median(layer for _, layer in self.samples),
-            "difference" if self.difference else "ratio": self.result,
+            "difference" if self.difference else "ratio": result,
             "spread": [min(values), max(values)],
             "limit": self.limit,
-            "met": self.limit is None or self.result <= self.limit,
+            "met": self.limit is None or result <= self.limit,
         }
 
 
-class Row:
-    """One comparison in both columns: as installed, with the driver's disk cache on, and bare, without."""
-
-    def __init__(self, installed: Figure | None, bare: Figure | None = None) -> None:
-        self.installed = installed
-        self.bare = bare
-
-    def as_dict(self) -> dict[str, object]:
-        named = {"as installed": self.installed, "bare": self.bare}
-        return {name: figure.as_dict() for name, figure in named.items() if figure}
+#: Figures of one comparison by column.
+Row = dict[str, Figure]
 
 
-def texts(row: dict[str, Any]) -> list[str]:
-    """Returns the cells of a row: what, baseline, alone and layer as installed, both results, the limit."""
-    first = row.get("as installed") or row["bare"]
-    unit = first["unit"]
-    times = [f"{first[key] / SCALE[unit]:.2f} {unit}" for key in ("baseline_ns", "layer_ns")]
-    results = []
-    for column in ("as installed", "bare"):
-        figure = row.get(column)
-        if figure is None:
-            results.append("")
-        elif "difference" in figure:
-            results.append(f"{figure['difference']:+.1f} {unit}{'' if figure['met'] else ' (over)'}")
-        else:
-            results.append(f"{figure['ratio']:.2f} x{'' if figure['met'] else ' (over)'}")
-    limit, bare = limit_text(first), limit_text(row.get("bare", first))
-    if bare != limit:
-        limit = ", ".join(filter(None, [limit, f"bare {bare}"]))
-    return [first["name"], first["baseline"], *times, *results, limit]
+def as_dicts(rows: list[Row]) -> list[dict[str, Any]]:
+    return [{column: figure.as_dict() for column, figure in row.items()} for row in rows]
+
+
+def result_text(figure: dict[str, Any]) -> str:
+    text = f"{figure['difference']:+.1f} {figure['unit']}" if "difference" in figure else f"{figure['ratio']:.2f} x"
+    return text + ("" if figure["met"] else " (over)")
 
 
 def limit_text(figure: dict[str, Any]) -> str:
@@ -100,21 +88,47 @@ def limit_text(figure: dict[str, Any]) -> str:
     return f"+{figure['limit']:.0f} {figure['unit']}" if "difference" in figure else f"{figure['limit']:.2f} x"
 
 
-HEADINGS = ("what", "baseline", "alone", "layer", "as installed", "bare", "limit")
+def texts(row: dict[str, Any], columns: Sequence[str] = COLUMNS) -> list[str]:
+    """Returns the cells of a row: what, baseline, both values of its first column, the results, the limit."""
+    first, *_ = (row[column] for column in columns if column in row)
+    values = [f"{first[key] / SCALE[first['unit']]:.2f} {first['unit']}" for key in ("baseline_ns", "layer_ns")]
+    limit, last = limit_text(first), limit_text(row.get(columns[-1], first))
+    if last != limit:
+        limit = ", ".join(filter(None, [limit, f"{columns[-1]} {last}"]))
+    results = [result_text(row[column]) if column in row else "" for column in columns]
+    return [first["name"], first["baseline"], *values, *results, limit]
 
 
-def show_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Console:
-    """Prints a table, of which so many columns are words. In a file, too, nothing is cut."""
-    console = Console(width=None if sys.stdout.isatty() else 160)
+def headings(columns: Sequence[str]) -> list[str]:
+    return ["what", "baseline", "alone", "layer", *columns, "limit"]
+
+
+def show(title: str, rows: list[Row], columns: Sequence[str] = COLUMNS) -> None:
+    """Prints a table. In a file, too, nothing is cut."""
     table = Table(title=title)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number < left else "right")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    return console
+    for number, heading in enumerate(headings(columns)):
+        table.add_column(heading, justify="left" if number < 2 else "right")
+    for row in as_dicts(rows):
+        table.add_row(*texts(row, columns))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
-def show(rows: list[Row]) -> Console:
-    title = "pylayer benchmark: medians over interleaved rounds; alone and layer are as installed"
-    return show_table(title, HEADINGS, (texts(row.as_dict()) for row in rows), left=2)
+def markdown(document: dict[str, Any]) -> str:
+    """Returns the rows without the time under the layer, which the comparisons say."""
+    rounds = sorted({figure["rounds"] for row in document["rows"] for figure in row.values()})
+    shown: Callable[[list[str]], str] = lambda cells: f"| {' | '.join([*cells[:3], *cells[4:]])} |"  # noqa: E731
+    lines = [
+        f"{document['count']} pipelines, {rounds[0]} to {rounds[-1]} rounds. What is compiled has the fewest.\n",
+        shown(headings(COLUMNS)),
+        "|---" * 6 + "|",
+        *(shown(texts(row)).replace(" us ", " \u00b5s ") for row in document["rows"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    assert after, f"{PAGE} lacks the comments between which the table is"
+    read = json.loads(Path(sys.argv[1] if len(sys.argv) > 1 else "build/bench.json").read_text())
+    PAGE.write_text(before + BEGIN + markdown(read) + END + after)

@@ -2,10 +2,11 @@
 
 Every round runs baseline and layer one after the other, so that a machine whose speed drifts treats both
 alike; a figure is the median over rounds of the rounds' ratios. On RADV null hardware (a real compiler, no
-GPU). Each figure is measured twice, in turns: as installed, with Mesa's disk cache on, empty where pipelines are
-compiled and filled where they are stored; and bare, with Mesa's disk cache off.
+GPU), or with --here on the driver that the environment gives. Each figure is measured twice, in turns: as installed,
+with the driver's disk cache on, empty where pipelines are compiled and filled where they are stored; and bare, with
+the driver's disk cache off.
 
-pages.py puts the figures into docs/internals/performance.md.
+figures.py puts the figures into docs/internals/performance.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import resource
 import shutil
 import statistics
@@ -25,16 +27,43 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import xxhash
-from binaries import Binaries, show_driver_cache
-from figures import Figure, Row, created_ns, show, start_ns
-from frames import frames
+from bench.figures import Figure, Row, as_dicts, created_ns, show, start_ns
 from pipeline_binaries import APPLICATION
-from stores import copy
-from world import BUILD, LAYER_NAME, Run, World
+from world import BUILD, Run, World
 
 #: What is stored, and how the program ended that stored it.
 FORMS = {"cells": ("--no-destroy",), "chunks": ()}
 FROM_BLOB = "the same from one blob, reading and loading it"
+#: Calls of one process to the scripted driver (tests/driver), which take next to no time.
+PRESENTS, CREATED = 200_000, 10_000
+#: Drivers differ, and a figure that is not of what it says must not pass for one.
+REMARKS: dict[str, None] = {}
+
+
+def expect(figure: Figure, what: str, got: int, wanted: int) -> None:
+    if got != wanted:
+        REMARKS[f"{figure.name}: {got} {what}, not {wanted}"] = None
+
+
+def copy(source: Path, target: Path) -> None:
+    """A store of its own that shares the files' content: nobody changes a file, they are renamed and deleted."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=os.link)
+
+
+def driver_cache_in(directory: Path | None) -> dict[str, str]:
+    """Returns the variables for the driver's own cache in a directory, or none: as Mesa and NVIDIA's driver read
+    them."""
+    off = {"MESA_SHADER_CACHE_DISABLE": "1", "__GL_SHADER_DISK_CACHE": "0"}
+    if directory is None:
+        return off
+    return {
+        "MESA_SHADER_CACHE_DISABLE": "0",
+        "MESA_SHADER_CACHE_DIR": str(directory),
+        "__GL_SHADER_DISK_CACHE": "1",
+        "__GL_SHADER_DISK_CACHE_PATH": str(directory),
+        "__GL_SHADER_DISK_CACHE_SKIP_CLEANUP": "1",
+    }
 
 
 @contextlib.contextmanager
@@ -51,35 +80,31 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, directory: Path, installed: bool) -> None:
         directory.mkdir()
-        self.world = World(directory)
+        self.world = World(directory, "here" if options.here else "radv")
         self.layers = self.world.environment["VK_INSTANCE_LAYERS"]
         self.installed = installed
-        self.disk = directory / "mesa"
-        if installed:
-            del self.world.environment["MESA_SHADER_CACHE_DISABLE"]
-            self.world.environment["MESA_SHADER_CACHE_DIR"] = str(self.disk)
+        self.disk = directory / "driver-cache"
+        self.world.environment |= driver_cache_in(self.disk if installed else None)
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
         self.count = options.count
         self.links_count = options.links
         self.own_caches = [int(text) for text in options.own_caches.split(",")]
-        self.figures: list[Figure] = []
+        self.figures: dict[str, Figure] = {}
         self.blob = directory / "application.cache"
 
     def figure(self, name: str, baseline: str, limit: float | None, unit: str = "us") -> Figure:
-        self.figures.append(Figure(name, baseline, limit, unit))
-        return self.figures[-1]
+        return self.figures.setdefault(name, Figure(name, baseline, limit, unit))
 
-    def more(self, name: str, baseline: str, limit: float | None) -> Figure:
+    def more(self, name: str, baseline: str, limit: float | None, unit: str = "ms") -> Figure:
         """A figure of the milliseconds that the layer adds."""
-        self.figures.append(Figure(name, baseline, limit, "ms", difference=True))
-        return self.figures[-1]
+        return self.figures.setdefault(name, Figure(name, baseline, limit, unit, difference=True))
 
     def fresh_store(self) -> None:
         shutil.rmtree(self.world.store, ignore_errors=True)
 
     def fresh_disk(self) -> None:
-        """Mesa's disk cache is empty, as before a program's first run."""
+        """The driver's disk cache is empty, as before a program's first run."""
         shutil.rmtree(self.disk, ignore_errors=True)
         self.disk.mkdir()
 
@@ -108,6 +133,22 @@ class Bench:
         run, counters = self.world.demo(*arguments), self.world.last()
         assert counters["compiled"] == 0, counters
         return run["create_ns_total"], counters
+
+    def application(self, *arguments: str | Path, layers: str | None, count: int = 0, **environment: str) -> Run:
+        """A run of the program that uses VK_KHR_pipeline_binary, and with ``--source plain`` knows nothing of it."""
+        command = [*APPLICATION, "--count", str(count or self.count), *map(str, arguments)]
+        run = Run.of(self.world.run(command, VK_INSTANCE_LAYERS=layers, **environment))
+        assert run["created"] == (count or self.count)
+        return run
+
+    def plain(self, layers: str | None, **environment: str) -> float:
+        """Returns the nanoseconds for each pipeline of that program, which only creates them."""
+        return self.application("--source", "plain", layers=layers, **environment)["create_ns_total"] / self.count
+
+    def frame_calls(self, world: World, layers: str | None, what: str, *arguments: str) -> float:
+        """Returns how many nanoseconds one call took, as the program measured it."""
+        done = world.run([str(BUILD / "tests" / "frames"), *arguments], VK_INSTANCE_LAYERS=layers)
+        return next(float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith(what))
 
     def process(self, steps: list[str], layers: str | None) -> tuple[float, float]:
         """Returns wall time and processor time of one process, in nanoseconds."""
@@ -200,18 +241,107 @@ class Bench:
             name, baseline = f"{count} warm, pipeline binaries enabled", "the same without the extension, warm, too"
             figure = self.figure(name, baseline, 1.50, "ms")
             self.fresh_store()
-            for source in ("plain", "unused"):
-                self.without_commands(source, count)
+            sources = [("--source", source) for source in ("plain", "unused")]
+            for source in sources:
+                self.application(*source, layers=self.layers, count=count)
             for _ in range(rounds):
-                figure.add(*(self.without_commands(source, count) for source in ("plain", "unused")))
+                runs = [self.application(*source, layers=self.layers, count=count) for source in sources]
+                figure.add(*(run["create_ns_total"] for run in runs))
                 counters = self.world.last()
                 assert counters["compiled"] == 0 and counters["hits"] == count, counters
                 yield
 
-    def without_commands(self, source: str, count: int) -> float:
-        """How long the program takes, with VK_KHR_pipeline_binary enabled and without, for its pipelines."""
-        done = self.world.run([*APPLICATION, "--count", str(count), "--source", source], VK_INSTANCE_LAYERS=LAYER_NAME)
-        return float(Run.of(done)["create_ns_total"])
+    def binaries(self, rounds: int) -> Iterator[None]:
+        """The mode binaries against what a program does that keeps binaries itself: key, look-up in a table of its own,
+        vkCreatePipelineBinariesKHR from data, vkCreate*Pipelines."""
+        figure = self.figure("binaries, hit per pipeline", "raw floor: key, look-up, create from binaries", 1.10)
+        archive, policy = self.directory / "archive", self.world.policy("settings: {mode: binaries}")
+        self.application("--archive", archive, layers=None, **driver_cache_in(None))
+        self.fresh_store()
+        self.plain(self.layers, **policy, **driver_cache_in(None))
+        self.keep_store("binaries")
+        self.fresh_disk()
+        self.plain(None)
+        for _ in range(rounds):
+            floor = self.application("--archive", archive, layers=None)
+            expect(figure, "pipelines from the archive", floor["from_archive"], self.count)
+            self.use_store("binaries")
+            under = self.plain(self.layers, **policy)
+            expect(figure, "hits", self.world.last()["binary_hits"], self.count)
+            figure.add(floor["create_ns_total"] / self.count, under)
+            yield
+
+    def binaries_cold(self, rounds: int) -> Iterator[None]:
+        limit = None if self.installed else 1.03
+        figure = self.figure("binaries, miss per pipeline", "the driver alone, its cache empty", limit)
+        policy = self.world.policy("settings: {mode: binaries}")
+        for _ in range(rounds):
+            totals = []
+            for layers in (None, self.layers):
+                self.fresh_disk()
+                self.fresh_store()
+                totals.append(self.plain(layers, **policy))
+            expect(figure, "compiled", self.world.last()["compiled"], self.count)
+            figure.add(*totals)
+            yield
+
+    def warm_driver_cache(self, rounds: int) -> Iterator[None]:
+        """What the store lacks is created in a cell, as the program would create it in an empty cache of its own."""
+        if not self.installed:
+            return
+        baseline = "an empty cache of the program's own, over the same"
+        figure = self.figure("cells, first run over a warm driver cache", baseline, 1.25)
+        self.fresh_disk()
+        self.world.demo("--count", self.count, layers=None)
+        for _ in range(rounds):
+            self.fresh_store()
+            alone = self.world.demo("--count", self.count, "--cache", "object", layers=None)
+            under = self.world.demo("--count", self.count)
+            figure.add(*(run["create_ns_total"] / self.count for run in (alone, under)))
+            yield
+
+    def frames(self, rounds: int) -> Iterator[None]:
+        """What it costs that the layer sees frames, on the scripted driver: RADV without hardware has no surface."""
+        if self.installed:
+            return
+        present = self.more("vkQueuePresentKHR", "without the layer, scripted driver", 100, "ns")
+        pipeline = self.more("a stored pipeline, after a frame", "the same before the first one", None, "ns")
+        (self.directory / "frames").mkdir()
+        world = World(self.directory / "frames", "test")
+        loop, create = ("2", "every=0", f"loop={PRESENTS}"), ("every=0", f"create={CREATED}")
+        for number in range(2 + rounds):
+            times = [self.frame_calls(world, self.layers, "pipeline", frames, *create) for frames in ("0", "2")]
+            if number >= 2:
+                pipeline.add(*times)
+                present.add(*(self.frame_calls(world, layers, "present", *loop) for layers in (None, self.layers)))
+                yield
+
+    def driver_cache(self, rounds: int) -> Iterator[None]:
+        """The driver's own disk cache kept or replaced: compiled over an empty one, found over a filled one, and found
+        in a filled store over an empty one."""
+        if not self.installed:
+            return
+        empty, filled = (f"the driver alone, its cache {state}" for state in ("empty", "warm"))
+        states = {"compiled": empty, "both warm": filled, "store warm": filled}
+        policies = {way: self.directory / f"{way}.yaml" for way in ("keep", "replace")}
+        for way, path in policies.items():
+            path.write_text(f"settings: {{mode: cells, driver_cache: {way}}}")
+            self.fresh_store()
+            self.plain(self.layers, PYLAYER_CONFIG=str(path))
+            self.keep_store(way)
+        for _ in range(rounds):
+            self.fresh_disk()
+            alone = [self.plain(None) for _ in range(2)]
+            for way, path in policies.items():
+                self.fresh_disk()
+                self.fresh_store()
+                under = [self.plain(self.layers, PYLAYER_CONFIG=str(path)) for _ in range(2)]
+                self.fresh_disk()
+                self.use_store(way)
+                under.append(self.plain(self.layers, PYLAYER_CONFIG=str(path)))
+                for (state, baseline), base, layer in zip(states.items(), (*alone, alone[1]), under, strict=True):
+                    self.figure(f"cells, {way}: {state}", baseline, None).add(base, layer)
+            yield
 
     def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
@@ -319,23 +449,31 @@ STEPS: dict[str, tuple[Callable[[Bench, int], Iterator[None]], str]] = {
     "processes": (Bench.processes, "rounds"),
     "cold": (Bench.cold, "cold_rounds"),
     "state": (Bench.state, "cold_rounds"),
+    "binaries": (Bench.binaries, "rounds"),
+    "binaries-cold": (Bench.binaries_cold, "cold_rounds"),
+    "warm-driver-cache": (Bench.warm_driver_cache, "cold_rounds"),
+    "frames": (Bench.frames, "rounds"),
+    "driver-cache": (Bench.driver_cache, "cold_rounds"),
 }
-#: Of binaries.py and frames.py.
-OTHERS = ("binaries", "driver-cache", "frames")
+#: A table of its own.
+APART = "driver-cache"
 
 
-def measure(directory: Path, options: argparse.Namespace, steps: list[str]) -> list[Row]:
-    """Both columns, one round of each in turns."""
-    installed, bare = (Bench(options, directory / name, name == "installed") for name in ("installed", "bare"))
-    for step, rounds in (STEPS[name] for name in steps if name in STEPS):
-        for _ in zip_longest(*(step(bench, getattr(options, rounds)) for bench in (installed, bare))):
+def measure(benches: list[Bench], options: argparse.Namespace, steps: list[str]) -> list[Row]:
+    """Both columns, one round of each in turns. A step may have figures in one of them alone."""
+    for bench in benches:
+        bench.figures = {}
+    for step, rounds in (STEPS[name] for name in steps):
+        for _ in zip_longest(*(step(bench, getattr(options, rounds)) for bench in benches)):
             pass
-    return [Row(*pair) for pair in zip(installed.figures, bare.figures, strict=True)]
+    names = dict.fromkeys(name for bench in benches for name in bench.figures)
+    columns = [("as installed" if bench.installed else "bare", bench.figures) for bench in benches]
+    return [{column: of[name] for column, of in columns if name in of} for name in names]
 
 
 def speedup(rows: list[Row]) -> float:
     """How much faster a stored pipeline is created than the driver alone compiles it, both as installed."""
-    by_name = {row.installed.name: row.installed for row in rows if row.installed}
+    by_name = {row["as installed"].name: row["as installed"] for row in rows if "as installed" in row}
     base = statistics.median(base for base, _ in by_name["cold, per pipeline"].samples)
     return base / statistics.median(layer for _, layer in by_name["warm, per pipeline"].samples)
 
@@ -351,46 +489,31 @@ def main() -> None:
     parser.add_argument(
         "--own-caches", default="25,2600", help="pipelines in the program's own cache: 25,2600; 13000 are about 50 MB"
     )
-    parser.add_argument("--here", action="store_true", help="binaries and driver-cache on the environment's own driver")
+    parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
     parser.add_argument("--json", type=Path, help="where the figures go (build/bench.json; with --only none)")
-    names = [*STEPS, *OTHERS]
-    parser.add_argument("--only", help=f"some of the steps, separated by commas: {', '.join(names)}")
+    parser.add_argument("--only", help=f"some of the steps, separated by commas: {', '.join(STEPS)}")
     options = parser.parse_args()
-    steps = options.only.split(",") if options.only else names
-    if unknown := set(steps) - set(names):
+    wanted = options.only.split(",") if options.only else list(STEPS)
+    if unknown := set(wanted) - set(STEPS):
         parser.error(f"no such step: {', '.join(sorted(unknown))}")
+    steps = [name for name in STEPS if name in wanted and name != APART]
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as name:
-        directory = Path(name)
-        rows = measure(directory, options, [name for name in names if name in steps])
-        for of in ("binaries", "frames"):
-            (directory / of).mkdir()
-        binaries = Binaries(directory / "binaries", options.count, options.here)
-        if "binaries" in steps:
-            rows += binaries.rows(options.rounds, options.cold_rounds)
-        driver_cache = binaries.driver_cache(options.cold_rounds) if "driver-cache" in steps else []
-        if "frames" in steps:
-            rows += frames(directory / "frames", options.rounds)
-    console = show(rows)
-    if driver_cache:
-        show_driver_cache(driver_cache)
-    for remark in binaries.remarks:
-        console.print(remark)
-    whole = not options.only
-    if whole:
-        console.print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
-    path = options.json or (Path("build/bench.json") if whole else None)
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document: dict[str, object] = {
-        "count": options.count,
-        "rows": [row.as_dict() for row in rows],
-        "driver_cache": driver_cache,
-    }
-    if whole:
+        benches = [Bench(options, Path(name, column), column == "installed") for column in ("installed", "bare")]
+        rows = measure(benches, options, steps)
+        apart = measure(benches, options, [APART] if APART in wanted else [])
+    show("pylayer benchmark: medians over interleaved rounds; alone and layer are as installed", rows)
+    if apart:
+        show("The driver's own disk cache, kept or replaced: medians per pipeline", apart)
+    print(*REMARKS, sep="\n", end="\n" if REMARKS else "")
+    path = options.json or (None if options.only else Path("build/bench.json"))
+    document: dict[str, object] = {"count": options.count, "rows": as_dicts(rows), "driver_cache": as_dicts(apart)}
+    if not options.only:
         document["speedup"] = speedup(rows)
-    path.write_text(json.dumps(document, indent=2) + "\n")
-    console.print(f"Figures as JSON: {path}. Into the pages: .venv/bin/python tests/bench/pages.py {path}")
+        print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2) + "\n")
+        print(f"Figures as JSON: {path}. Into the pages: .venv/bin/python tests/bench/figures.py {path}")
 
 
 if __name__ == "__main__":

@@ -296,7 +296,7 @@ def test_another_fingerprint(updater: User) -> None:
 
 def test_hostile_objects() -> None:
     """The replayer accepts no object with a length or a place outside of it, under sanitizers."""
-    subprocess.run([BUILD / "fuzz" / "objects", "300000"], check=True, timeout=250)
+    subprocess.run([BUILD / "fuzz" / "objects", "--random", "300000"], check=True, timeout=250)
 
 
 def test_forgotten_and_cleared(updater: User) -> None:

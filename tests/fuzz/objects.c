@@ -1,20 +1,10 @@
-/* Hostile objects for the replayer of pylayer rebuild, under sanitizers: `objects INPUTS [SEED]`. Whatever is accepted
- * must refer to its own image alone, without circles. Instances and devices are fitted to a driver that has little. */
-#include <stdio.h>
+/* Hostile objects for the replayer of pylayer rebuild, under sanitizers (shim/source.c). Whatever is accepted must refer
+ * to its own image alone, without circles. Instances and devices are fitted to a driver that has little. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/replay/replay.h"
-
-static uint64_t state;
-
-static uint32_t draw(uint32_t below)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)((state * 0x2545f4914f6cdd1dull) >> 32) % below;
-}
+#include "shim/source.h"
 
 /* What the root may lead to. */
 static void put_part(uint8_t *out, uint32_t room)
@@ -24,31 +14,31 @@ static void put_part(uint8_t *out, uint32_t room)
         const void *data;
         uint32_t size;
     } parts[] = {{&type, sizeof type}, {"VK_KHR_surface", 15}};
-    uint32_t which = draw(2), size = parts[which].size < room ? parts[which].size : room;
+    uint32_t which = below(2), size = parts[which].size < room ? parts[which].size : room;
     memcpy(out, parts[which].data, size);
 }
 
 /* An object with pointers and handles that are mostly right, and small numbers in its image. */
 static size_t make(uint8_t *out)
 {
-    uint32_t kind = 1 + draw(12), root = (uint32_t)(kinds[kind].root_size + 7) / 8 * 8, image = root + 8 * draw(64);
-    ObjectHeader header = {OBJECT_MAGIC, OBJECT_VERSION, (uint16_t)kind, 0, image, draw(10), draw(4), 239, 0, 0};
+    uint32_t kind = 1 + below(12), root = (uint32_t)(kinds[kind].root_size + 7) / 8 * 8, image = root + 8 * below(64);
+    ObjectHeader header = {OBJECT_MAGIC, OBJECT_VERSION, (uint16_t)kind, 0, image, below(10), below(4), 239, 0, 0};
     size_t at = sizeof header;
     memcpy(out, &header, sizeof header);
     memset(out + at, 0, image);
-    for (uint32_t i = 0; i < image; i += 4 + 4 * draw(8))
-        out[at + i] = (uint8_t)draw(4);
-    for (uint32_t place = root; place < image; place += 8 + 8 * draw(6))
+    for (uint32_t i = 0; i < image; i += 4 + 4 * below(8))
+        out[at + i] = (uint8_t)below(4);
+    for (uint32_t place = root; place < image; place += 8 + 8 * below(6))
         put_part(out + at + place, image - place);
     memcpy(out + at, &kinds[kind].root_type, sizeof kinds[kind].root_type);
     at += image;
-    for (uint32_t i = 0, place = 8; i < header.pointers; i++, at += sizeof(ObjectPointer), place += 8 + 8 * draw(2)) {
+    for (uint32_t i = 0, place = 8; i < header.pointers; i++, at += sizeof(ObjectPointer), place += 8 + 8 * below(2)) {
         ObjectPointer pointer = {place,
-                                 (place < root ? root : place) + 8 * draw(image > root ? (image - root) / 8 : 1)};
+                                 (place < root ? root : place) + 8 * below(image > root ? (image - root) / 8 : 1)};
         memcpy(out + at, &pointer, sizeof pointer);
     }
     for (uint32_t i = 0; i < header.handles; i++, at += sizeof(ObjectHandle)) {
-        ObjectHandle handle = {16 * (header.pointers + 1) + 8 * i, draw(30), {0}};
+        ObjectHandle handle = {16 * (header.pointers + 1) + 8 * i, below(30), {0}};
         memcpy(out + at, &handle, sizeof handle);
     }
     return at;
@@ -57,11 +47,11 @@ static size_t make(uint8_t *out)
 static size_t mutate(uint8_t *data, size_t size)
 {
     static const uint32_t values[] = {0, 1, 7, 8, 16, 0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff};
-    for (uint32_t i = draw(4); i > 0; i--) {
-        uint32_t value = draw(2) ? values[draw(sizeof values / sizeof *values)] : draw(256);
-        memcpy(data + 4 * draw((uint32_t)size / 4), &value, sizeof value);
+    for (uint32_t i = below(4); i > 0; i--) {
+        uint32_t value = below(2) ? values[below(sizeof values / sizeof *values)] : below(256);
+        memcpy(data + 4 * (take32() % ((uint32_t)size / 4)), &value, sizeof value);
     }
-    return draw(8) ? size : draw((uint32_t)size + 1);
+    return below(8) ? size : take32() % (size + 1);
 }
 
 static void check(const Object *object)
@@ -143,26 +133,29 @@ static void fit(const Object *object)
         abort();
 }
 
-int main(int count, char **arguments)
+static unsigned long accepted;
+
+__attribute__((destructor)) static void end(void)
 {
-    unsigned long inputs = count > 1 ? strtoul(arguments[1], NULL, 10) : 1000, accepted = 0;
+    expect(accepted, "no object was accepted");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size)
+{
+    uint8_t made[4096];
+    source_open(input, input_size);
     get_instance_proc = get_proc;
-    lines = fopen("/dev/null", "w");
-    state = count > 2 ? strtoul(arguments[2], NULL, 10) : 1;
-    for (unsigned long i = 0; i < inputs; i++) {
-        uint8_t made[4096];
-        size_t size = mutate(made, make(made));
-        uint8_t *data = malloc(size + 1); /* of its own size, for AddressSanitizer */
-        memcpy(data, made, size);
-        Object object;
-        if (!object_open(&object, data, size)) {
-            accepted++;
-            check(&object);
-            fit(&object);
-        }
-        free(object.image);
-        free(data);
+    lines = lines ? lines : fopen("/dev/null", "w");
+    size_t size = mutate(made, make(made));
+    uint8_t *data = malloc(size + 1); /* of its own size, for AddressSanitizer */
+    memcpy(data, made, size);
+    Object object;
+    if (!object_open(&object, data, size)) {
+        accepted++;
+        check(&object);
+        fit(&object);
     }
-    printf("%lu inputs, %lu accepted\n", inputs, accepted);
-    return accepted == 0;
+    free(object.image);
+    free(data);
+    return 0;
 }

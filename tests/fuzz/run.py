@@ -8,29 +8,37 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import random
 import signal
 import sys
 import time
 import traceback
+import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent)]
-FAILED = HERE.parent.parent / "build" / "fuzz"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from fuzz import shapes
+from fuzz.targets import TARGETS, Target, bounded, on_alarm
+
+FAILED = Path(__file__).resolve().parents[2] / "build" / "fuzz"
 
 #: Of the inputs so many are tried with a look at memory, which makes them slow.
 MEMORY_EVERY = 128
 
 
-def one_input(target: Any, data: bytes, with_memory: bool) -> None:
-    from fuzz.targets import bounded
-
+def one_input(target: Target, data: bytes, with_memory: bool) -> None:
     with bounded(len(data), with_memory, target.memory):
         target.run(data)
+
+
+def tell(name: str, key: str, error: BaseException, data: bytes) -> None:
+    """Keeps an input that failed, and says how to try it again."""
+    FAILED.mkdir(parents=True, exist_ok=True)
+    path = FAILED / f"{name}-{zlib.crc32(data):08x}"
+    path.write_bytes(data)
+    print(f"--- {name}: {key}\n    --target {name} --repeat {path}", flush=True)
+    traceback.print_exception(error, limit=-6)
 
 
 def signature(error: BaseException) -> str:
@@ -41,32 +49,9 @@ def signature(error: BaseException) -> str:
     return f"{type(error).__name__} {place} {digits if type(error).__name__ == 'Wrong' else ''}"
 
 
-class Failures(Counter[str]):
-    """What failed, and how often: each kind is said once."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
-
-    def add(self, error: BaseException, data: bytes) -> None:
-        key = signature(error)
-        self[key] += 1
-        if self[key] > 1:
-            return
-        FAILED.mkdir(parents=True, exist_ok=True)
-        path = FAILED / f"{self.name}-{len(self)}-{os.getpid()}"
-        path.write_bytes(data)
-        print(f"--- {self.name}: {key}\n    --target {self.name} --repeat {path}", flush=True)
-        traceback.print_exception(error, limit=-6)
-
-
-def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple[int, Failures]:
-    """Inputs tried, and failures."""
-    from fuzz import shapes
-    from fuzz.targets import TARGETS
-
-    target = TARGETS[name]
-    failures = Failures(name)
+def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple[int, Counter[str]]:
+    """Inputs tried, and how often each kind of failure came, which is told once."""
+    target, failures = TARGETS[name], Counter[str]()
     rng = random.Random(f"{name}{seed}")
     pool = [data for _, data in sorted(shapes.seeds()[name].items())]
     extra = [*pool, *(shapes.large(target.large).values() if large else ())]
@@ -84,13 +69,12 @@ def run(name: str, inputs: int, seed: int, seconds: float, large: bool) -> tuple
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            failures.add(error, data)
+            failures[key := signature(error)] += 1
+            if failures[key] == 1:
+                tell(name, key, error, data)
         done += 1
     took = time.monotonic() - began
-    print(
-        f"{name}: {done} inputs, {done / max(took, 1e-9):.0f} a second, {failures.total()} failed",
-        flush=True,
-    )
+    print(f"{name}: {done} inputs, {done / max(took, 1e-9):.0f} a second, {failures.total()} failed", flush=True)
     return done, failures
 
 
@@ -103,25 +87,20 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="without the large inputs, which take seconds each")
     parser.add_argument("--repeat", metavar="FILE", help="an input that failed")
     options = parser.parse_args()
-    from fuzz import targets
-
-    signal.signal(signal.SIGALRM, targets.on_alarm)
-    signal.signal(signal.SIGPROF, targets.on_alarm)
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGPROF, on_alarm)
     if options.repeat:
-        one_input(targets.TARGETS[options.target], Path(options.repeat).read_bytes(), True)
+        one_input(TARGETS[options.target], Path(options.repeat).read_bytes(), True)
         print("nothing is wrong")
         return 0
-    names = [options.target] if options.target else list(targets.TARGETS)
-    share = sum(1 / targets.TARGETS[name].cost for name in names)
+    names = [options.target] if options.target else list(TARGETS)
+    share = sum(1 / TARGETS[name].cost for name in names)
     total, failed = 0, 0
-    try:
-        for name in names:
-            inputs = round(options.inputs / targets.TARGETS[name].cost / share)
-            done, failures = run(name, inputs, options.seed, options.seconds, not options.small)
-            total += done
-            failed += len(failures)
-    finally:
-        targets.Place.remove()
+    for name in names:
+        inputs = round(options.inputs / TARGETS[name].cost / share)
+        done, failures = run(name, inputs, options.seed, options.seconds, not options.small)
+        total += done
+        failed += len(failures)
     print(f"{total} inputs, {failed} kinds of failure")
     return 1 if failed else 0
 

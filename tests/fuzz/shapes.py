@@ -13,7 +13,8 @@ from collections.abc import Callable
 from unittest import mock
 
 import xxhash
-from fuzz import exports, fleets
+from fuzz import exports
+from recovery.damage import KINDS
 from unit.things import add_record, binaries, record
 
 from pylayer.common import file_kinds, flat, owner
@@ -22,6 +23,7 @@ from pylayer.store import cache_history, contents, format, pack, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 
+DAMAGE = [*KINDS.values()]
 #: Lengths and places that no honest writer gives.
 HOSTILE = (
     0, 1, 7, 15, 16, 17, 63, 64, 65, 255, 256, 4095, 4096, 10_000_000, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
@@ -83,28 +85,21 @@ def _number(rng: random.Random, length: int) -> int:
     return rng.getrandbits(64)
 
 
+def _put(rng: random.Random, data: bytearray, at: int, width: int, value: int | None = None) -> None:
+    """Writes a number of so many bytes, mostly a hostile one."""
+    value = _number(rng, len(data)) if value is None else value
+    data[at : at + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+
+
 def _place(rng: random.Random, data: bytearray) -> int:
     records = walk(data)
     return rng.choice(records)[0] if records and rng.random() < 0.9 else rng.randrange(0, len(data) + 1) & ~15
 
 
-def _flip(rng: random.Random, data: bytearray) -> None:
-    if data:
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def _zero(rng: random.Random, data: bytearray) -> None:
-    at = rng.randrange(len(data) + 1)
-    size = min(rng.choice((1, 16, 64, 512)), len(data) - at)
-    data[at : at + size] = bytes(size)
-
-
-def _cut(rng: random.Random, data: bytearray) -> None:
-    del data[rng.randrange(len(data) + 1) :]
-
-
-def _append(rng: random.Random, data: bytearray) -> None:
-    data += rng.choice((bytes(16), bytes(100), rng.randbytes(40), b"CELL" * 9, some_record(rng)))
+def _damage(rng: random.Random, data: bytearray) -> None:
+    """Bytes changed at random, cut and more, which hashes do not fit."""
+    if len(data) > 3:
+        data[:] = rng.choice(DAMAGE)(rng, bytes(data))
 
 
 def _record_field(rng: random.Random, data: bytearray) -> None:
@@ -112,8 +107,7 @@ def _record_field(rng: random.Random, data: bytearray) -> None:
     if at + 64 > len(data):
         return
     offset, size = rng.choice(list(RECORD_FIELDS.values()))
-    value = _number(rng, len(data)) & ((1 << 8 * size) - 1)
-    data[at + offset : at + offset + size] = value.to_bytes(size, "little")
+    _put(rng, data, at + offset, size)
     fit_record(data, at, rng.random() < 0.7)
 
 
@@ -134,11 +128,8 @@ def _record_data(rng: random.Random, data: bytearray) -> None:
         return
     for _ in range(rng.randrange(1, 4)):
         width = rng.choice((4, 8))
-        place = at + 64 + rng.randrange(0, size - width + 1) & -4
-        value = _number(rng, len(data))
-        if width == 8 and rng.random() < 0.3:
-            value = _place(rng, data)
-        data[place : place + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        value = _place(rng, data) if width == 8 and rng.random() < 0.3 else None
+        _put(rng, data, at + 64 + rng.randrange(0, size - width + 1) & -4, width, value)
     fit_record(data, at)
 
 
@@ -146,9 +137,8 @@ def _file_field(rng: random.Random, data: bytearray) -> None:
     if len(data) < format.FILE_HEADER.size:
         return
     name = rng.choice(list(FILE_FIELDS))
-    offset, size = FILE_FIELDS[name]
-    value = _place(rng, data) if name == "size" and rng.random() < 0.5 else _number(rng, len(data))
-    data[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    value = _place(rng, data) if name == "size" and rng.random() < 0.5 else None
+    _put(rng, data, *FILE_FIELDS[name], value)
     if rng.random() < 0.2:
         data[16:20] = rng.choice([kind.magic for kind in file_kinds.TABLE if kind.verified])
     fit_file_header(data)
@@ -170,8 +160,9 @@ def _move(rng: random.Random, data: bytearray) -> None:
 
 
 def _insert(rng: random.Random, data: bytearray) -> None:
-    at = _place(rng, data)
-    data[at:at] = some_record(rng)
+    at = rng.choice((_place(rng, data), len(data)))
+    junk = (bytes(16), bytes(100), rng.randbytes(40), b"CELL" * 9)
+    data[at:at] = rng.choice((some_record(rng), some_record(rng), rng.choice(junk)))
 
 
 def _fit_size(rng: random.Random, data: bytearray) -> None:
@@ -183,8 +174,8 @@ def _fit_size(rng: random.Random, data: bytearray) -> None:
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
-    _flip, _zero, _cut, _append, _record_field, _record_field, _record_magic, _record_data, _record_data, _record_data,
-    _file_field, _move, _insert, _fit_size,
+    _damage, _damage, _damage, _insert, _record_field, _record_field, _record_magic, _record_data, _record_data,
+    _record_data, _file_field, _move, _insert, _fit_size,
 )  # fmt: skip
 
 
@@ -218,30 +209,6 @@ def some_record(rng: random.Random) -> bytes:
     return record(rng.randbytes(rng.randrange(100)), rng.choice(format.MAGICS), kind=rng.randrange(4))
 
 
-# ---- pipeline binaries -------------------------------------------------------------------------------
-
-
-def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
-    """The data of a BINR record with numbers that lie, and pieces gone or twice."""
-    data = bytearray(seed)
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        kind = rng.randrange(6)
-        if kind < 3 and len(data) >= 16:
-            width = rng.choice((4, 4, 8))
-            at = rng.choice((0, 4, 8, 48, 56, 60, 96, 104, rng.randrange(0, len(data) - 7) & -4))
-            value = _number(rng, len(data)) if rng.random() < 0.8 else rng.randrange(0, 40)
-            data[at : at + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
-        elif kind == 3:
-            _flip(rng, data)
-        elif kind == 4:
-            _cut(rng, data)
-        else:
-            data += rng.choice((bytes(16), bytes(48), rng.randbytes(7), bytes(data[-48:])))
-    if rng.random() < 0.5 and len(data) >= 64:  # an ABIN record whose digest fits again
-        data[48:64] = xxhash.xxh3_128_digest(bytes(data[64:]))
-    return bytes(data)
-
-
 # ---- mutations of text and of anything ---------------------------------------------------------------
 
 FLAT_WORDS = (
@@ -260,42 +227,39 @@ YAML_WORDS = (
 )  # fmt: skip
 
 
-def mutate_text(words: tuple[bytes, ...]) -> Callable[[random.Random, bytes], bytes]:
-    """Words of a language put in, taken out and doubled."""
+def mutate_bytes(words: tuple[bytes, ...]) -> Callable[[random.Random, bytes], bytes]:
+    """Words of a language put in, taken out and doubled, and numbers in place of others."""
 
     def mutate(rng: random.Random, seed: bytes) -> bytes:
         data = bytearray(seed)
         for _ in range(rng.choice((1, 2, 3, 6))):
             at = rng.randrange(len(data) + 1)
-            kind = rng.randrange(5)
+            kind = rng.randrange(7)
             if kind <= 1:
                 data[at:at] = rng.choice(words)
             elif kind == 2:
-                del data[at : at + rng.choice((1, 2, 8, 40))]
+                del data[at : at + rng.choice((1, 2, 4, 8, 16, 40))]
             elif kind == 3:
-                end = at + rng.choice((4, 16, 60))
-                data[at:at] = data[at:end]
-            elif data:
+                data[at:at] = data[at : at + rng.choice((4, 16, 60))]
+            elif kind == 4:
+                _damage(rng, data)
+            elif kind == 5 and data:
                 data[min(at, len(data) - 1)] = rng.randrange(256)
+            else:
+                _put(rng, data, at & ~3, rng.choice((4, 8)))
         return bytes(data)
 
     return mutate
 
 
-def mutate_raw(rng: random.Random, seed: bytes) -> bytes:
-    data = bytearray(seed)
-    for _ in range(rng.choice((1, 2, 4))):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.randrange(4)
-        if kind == 0 and data:
-            data[at - 1] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            width = rng.choice((4, 8))
-            data[at & ~3 : (at & ~3) + width] = (rng.choice(HOSTILE) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
-        elif kind == 2:
-            del data[at : at + rng.choice((1, 4, 16))]
-        else:
-            data[at:at] = rng.randbytes(rng.choice((1, 8, 16)))
+mutate_raw = mutate_bytes((bytes(1), bytes(4), bytes(16), b"\xff" * 8, bytes(range(16))))
+
+
+def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
+    """The data of a BINR record, or of an ABIN record whose digest fits again."""
+    data = bytearray(mutate_raw(rng, seed))
+    if rng.random() < 0.5 and len(data) >= 64:
+        data[48:64] = xxhash.xxh3_128_digest(bytes(data[64:]))
     return bytes(data)
 
 
@@ -380,9 +344,9 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "claim": {"claim": claim},
         "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
         "state": {"two": exports.state_bytes()},
-        "fleet-index": {"index": fleets.payload()},
-        "fleet-signature": {"index": fleets.signed(fleets.payload())},
-        "fleet-pack": {"pack": fleets.pack_bytes(), "one": fleets.pack_bytes(1)},
+        "fleet-index": {"index": exports.payload()},
+        "fleet-signature": {"index": exports.SIGNED},
+        "fleet-pack": {"pack": exports.pack_bytes(), "one": exports.pack_bytes(1)},
         "judge": {"accepted": header, "data": header + bytes(8)},
         "policy": {"policy": policy},
     }

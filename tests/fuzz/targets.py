@@ -5,7 +5,9 @@ A target takes bytes and returns nothing. It raises ``Wrong``, or whatever pylay
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -16,11 +18,11 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import disk
 import xxhash
-from fuzz import exports, fleets, shapes
+from fuzz import exports, shapes
 from fuzz.exports import require
 from unit.things import record
 
@@ -156,28 +158,18 @@ def linear_work(size: int, factor: int = 1) -> None:
 # ---- a store of this process -------------------------------------------------------------------------
 
 
-class Place:
+@functools.cache
+def root() -> str:
     """A store in memory, made when it is first needed."""
-
-    _root: str | None = None
-
-    @classmethod
-    def root(cls) -> str:
-        if cls._root is None:
-            base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-            cls._root = tempfile.mkdtemp(prefix="pylayer-fuzz-", dir=base)
-        return cls._root
-
-    @classmethod
-    def remove(cls) -> None:
-        if cls._root is not None:
-            shutil.rmtree(cls._root, ignore_errors=True)
-            cls._root = None
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    made = tempfile.mkdtemp(prefix="pylayer-fuzz-", dir=base)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def write(name: str, data: bytes) -> str:
     """A file with these bytes below the store's root."""
-    path = os.path.join(Place.root(), name)
+    path = os.path.join(root(), name)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except FileNotFoundError:
@@ -202,10 +194,9 @@ def header(data: bytes) -> None:
     """format.read_file_header: a header if and only if it is one of this version, this identity and verifies."""
     for identity in (None, shapes.IDENTITY.digest):
         found, outcome = format.read_file_header(data, identity)
+        require(outcome in ((*outcomes.STORE,) if found is None else ("ok",)), f"outcome {outcome!r}")
         if found is None:
-            require(outcome in outcomes.STORE, f"outcome {outcome!r}")
             continue
-        require(outcome == "ok", f"a header, and {outcome!r}")
         fits = xxhash.xxh3_64_intdigest(data[:248]) == struct.unpack_from("<Q", data, 248)[0]
         require(fits and data[:12] == format.MAGIC + struct.pack("<I", format.VERSION), "not a header that is read")
         require(identity in (None, data[24:40]), "another identity")
@@ -317,8 +308,7 @@ _good: dict[str, bytes] = {}
 
 def compactions(data: bytes) -> None:
     """A compaction of a folder in which one file is the input: what the others hold is there afterwards."""
-    root = os.path.join(Place.root(), "compaction")
-    place = Folder(root, shapes.IDENTITY)
+    place = Folder(os.path.join(root(), "compaction"), shapes.IDENTITY)
     if not _good:
         place.prepare()
         cells = (record(cell) for cell in GOOD_JOURNAL)
@@ -327,7 +317,7 @@ def compactions(data: bytes) -> None:
     for name in os.listdir(place.path):
         if name != "identity":
             os.unlink(os.path.join(place.path, name))
-    base = os.path.relpath(place.path, Place.root())
+    base = os.path.relpath(place.path, root())
     for name, content in _good.items():
         write(f"{base}/{name}", content)
     name = chosen(data, "0000-0.pack", "0000-b.pack", "0000-0.closed", "0002-b.journal")
@@ -343,9 +333,8 @@ def compactions(data: bytes) -> None:
 
 def attestations(data: bytes) -> None:
     """What is known of data, of which the input is a file."""
-    root = os.path.join(Place.root(), "attest")
-    place = Folder(root, shapes.IDENTITY)
-    base = os.path.relpath(place.path, Place.root())
+    place = Folder(os.path.join(root(), "attest"), shapes.IDENTITY)
+    base = os.path.relpath(place.path, root())
     place.prepare()
     write(f"{base}/{7:016x}-0003-c.attest", data)
     history = cache_history.History(place, 7, takes_passed=True)
@@ -412,15 +401,15 @@ def compiled_copy(data: bytes) -> None:
 def run_files(data: bytes) -> None:
     """runs.read_all: the good file is read, the input too or not."""
     write("runs/0001.run", data)
-    timeline.RunFile(Place.root(), "0002", shapes.IDENTITY).note({"good": True})
-    found = list(runs.read_all(Place.root()))
+    timeline.RunFile(root(), "0002", shapes.IDENTITY).note({"good": True})
+    found = list(runs.read_all(root()))
     require(found and found[-1]["good"] is True and all(isinstance(one, dict) for one in found), "a run is missing")
 
 
 def timelines(data: bytes) -> None:
     """timeline.read: events of known types and outcomes, never more than there are bytes for."""
     write("runs/0001.run", data)
-    line = timeline.read(Place.root(), "0001")
+    line = timeline.read(root(), "0001")
     if line is None:  # it is whole and has no events
         return
     require(line.outcome == "ok" or line.outcome in outcomes.STORE, f"outcome {line.outcome!r}")
@@ -428,40 +417,40 @@ def timelines(data: bytes) -> None:
     for event in line.events:
         require(event.type in timeline.TYPES and len(event.text) <= timeline.MAX_TEXT, "an event that cannot be")
     require(len(line.threads) <= timeline.MAX_TEXTS, "threads without end")
-    runs.prune(Place.root())
+    runs.prune(root())
     linear_work(len(data), 2)
 
 
 def imports(data: bytes) -> None:
     """An import of any file, with a signature that is required and without: taken whole or Refused, and as signed only
     what the seed's key signed."""
-    exports.take(write("export", data), os.path.join(Place.root(), "import"), SIGNED)
+    exports.take(write("export", data), os.path.join(root(), "import"), SIGNED)
 
 
 def states(data: bytes) -> None:
     """An import of any file as recordings: taken whole or Refused. The same bytes as a file of the store: a compaction
     loses nothing of what is complete."""
-    root, taken = os.path.join(Place.root(), "recorded"), 0
+    store, taken = os.path.join(root(), "recorded"), 0
     with contextlib.suppress(format.Refused):
         work = portable.Import(write("export", data))
-        for _ in work.steps(root):
+        for _ in work.steps(store):
             pass
         taken = len(work.result.paths)
-    written = [path for folder in (*folders(root), state.folder(root)) for path in folder.files(None)]
+    written = [path for folder in (*folders(store), state.folder(store)) for path in folder.files(None)]
     require(len(written) == taken, "part of a file")
     for path in written:
         os.unlink(path)
     name = str(FileName(7, "0" * 16 + "-" + "1" * 16, file_kinds.CLOSED))
     write(os.path.join("recorded", "state", name), data)
-    before = _complete(root, 7)
-    _take_steps(compaction.Compaction(state.folder(root), 7, everything=True))
-    require(_complete(root, 7) == before, "a compaction lost something")
-    shutil.rmtree(root)
+    before = _complete(store, 7)
+    _take_steps(compaction.Compaction(state.folder(store), 7, everything=True))
+    require(_complete(store, 7) == before, "a compaction lost something")
+    shutil.rmtree(store)
 
 
-def _complete(root: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
+def _complete(store: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
     """The pipelines of which everything is there."""
-    there, found = state.read(root, program), set()
+    there, found = state.read(store, program), set()
     for key in there.created:
         with contextlib.suppress(state.Unusable):
             for digest in key[:3]:
@@ -472,15 +461,13 @@ def _complete(root: str, program: int) -> set[tuple[bytes, bytes, bytes, int]]:
 
 def fleet_packs(data: bytes) -> None:
     """Store.admit: a pack of which every record verifies and belongs to the device, or Refused."""
-    root = os.path.join(Place.root(), "fleet")
-    os.makedirs(root, mode=0o700, exist_ok=True)
-    fleets.admit(write("fleet/arrived", data), root, data)
+    exports.admit(write("fleet/arrived", data), os.path.join(root(), "fleet"), data)
     linear_work(len(data), 2)
 
 
 def claims(data: bytes) -> None:
     """The name of the process that compacts: a claim is taken or it is not."""
-    place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
+    place = Folder(os.path.join(root(), "claim"), shapes.IDENTITY)
     place.prepare()
     name = data[:200].replace(b"/", b"-").replace(b"\0", b"-")
     held = os.path.join(os.fsencode(place.path), b"compacting." + name + b".tmp")
@@ -541,28 +528,20 @@ def policies(data: bytes) -> None:
     flat.dumps(document).encode()
 
 
-class Target:
+class Target(NamedTuple):
     """A parser, and how its inputs are made. ``cost``: its share of a run, the slower the smaller."""
 
-    def __init__(
-        self,
-        run: Callable[[bytes], None],
-        mutate: Callable[[random.Random, bytes], bytes],
-        cost: float,
-        large: str = "",
-        memory: int = MEMORY_FACTOR,
-    ) -> None:
-        self.memory = memory
-        self.run = run
-        self.mutate = mutate
-        self.cost = cost
-        self.large = large
+    run: Callable[[bytes], None]
+    mutate: Callable[[random.Random, bytes], bytes]
+    cost: float
+    large: str = ""
+    memory: int = MEMORY_FACTOR
 
 
 #: What the key of exports signed, once.
 SIGNED = shapes.seeds()["export"]["plain"]
 
-_flat = shapes.mutate_text(shapes.FLAT_WORDS)
+_flat = shapes.mutate_bytes(shapes.FLAT_WORDS)
 TARGETS = {
     "header": Target(header, shapes.mutate_header, 1),
     "records": Target(records, shapes.mutate_store, 8, "store"),
@@ -577,10 +556,10 @@ TARGETS = {
     "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
     "state": Target(states, shapes.mutate_store, 60, "store"),
-    "fleet-index": Target(fleets.read_index, fleets.mutate_values(shapes.mutate_text(shapes.JSON_WORDS)), 2, "", 256),
-    "fleet-signature": Target(fleets.believe, exports.mutate(shapes.mutate_raw), 4),
+    "fleet-index": Target(exports.read_index, exports.mutate_json(shapes.mutate_bytes(shapes.JSON_WORDS)), 2, "", 256),
+    "fleet-signature": Target(exports.believe, exports.mutate(shapes.mutate_raw), 4),
     "fleet-pack": Target(fleet_packs, shapes.mutate_store, 20, "store"),
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),
-    "policy": Target(policies, shapes.mutate_text(shapes.YAML_WORDS), 40),
+    "policy": Target(policies, shapes.mutate_bytes(shapes.YAML_WORDS), 40),
 }

@@ -22,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -105,19 +106,15 @@ def drawn(variants: int, only: str) -> str:
     return "\n".join([*lines, ""])
 
 
+@dataclass
 class Outcome:
-    """One process: what it printed, its exit status and the layer's counters."""
+    """One process: its exit status, what it printed, and the layer's mode and counters."""
 
-    def __init__(self, status: int, printed: str, said: str) -> None:
-        self.status = status
-        self.said = said
-        self.lines: dict[str, Line] = {line.name: line for line in parse(printed)}
-        self.counters: dict[str, int] = {}
-        self.mode = "-"
-
-    def number_of(self, seen: str) -> int:
-        """Returns how many lines begin so; compute pipelines draw nothing."""
-        return sum(line.seen.startswith(seen) and ".compute." not in name for name, line in self.lines.items())
+    status: int
+    said: str
+    lines: dict[str, Line]
+    mode: str
+    counters: dict[str, int]
 
 
 def counters_of(store: Path) -> tuple[str, dict[str, int]]:
@@ -165,9 +162,8 @@ class Bench:
             }
         command = [self.command[0], *WAYS[way], *self.command[1:]]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        outcome = Outcome(done.returncode, done.stdout, done.stderr)
-        outcome.mode, outcome.counters = counters_of(own / "store")
-        return outcome
+        lines = {line.name: line for line in parse(done.stdout)}
+        return Outcome(done.returncode, done.stderr, lines, *counters_of(own / "store"))
 
 
 def differing(alone: Outcome, under: Outcome, own_cache: bool) -> dict[str, str]:
@@ -180,45 +176,32 @@ def differing(alone: Outcome, under: Outcome, own_cache: bool) -> dict[str, str]
     return found
 
 
-class Table:
-    """Prints one row a process, and remembers whether all is well."""
-
-    def __init__(self, alone: dict[str, Outcome]) -> None:
-        self.alone = alone
-        self.wrong = 0
-
-    def row(self, way: str, mode: str, run: str, outcome: Outcome, *faults: str) -> None:
-        counted = ", ".join(f"{value} {name}" for name, value in outcome.counters.items() if value)
-        print(f"{way:10} {mode:9} {run:11} {'; '.join(faults) or 'as alone':40} {counted}", flush=True)
-
-    def judge(self, way: str, mode: str, run: str, outcome: Outcome, warm_twice: bool) -> None:
-        faults = []
-        alone = self.alone[way].lines
-        different = differing(self.alone[way], outcome, bool(WAYS[way]))
-        if outcome.status:
-            faults.append(f"ended with {outcome.status}")
-        if different:
-            faults.append(f"{len(different)} of {len(alone)} differ")
-        stored = mode not in ("observe",) and outcome.mode not in ("off", "-")
-        if warm_twice and stored and outcome.counters.get("compiled"):
-            faults.append(f"{outcome.counters['compiled']} compiled again")
-        self.row(way, mode, run, outcome, *faults)
-        self.wrong += bool(faults)
-        for what in list(different.values())[:8]:
-            print(f"    {what}")
-        for line in outcome.said.splitlines()[:12]:
-            print(f"    {line}")
+def is_wrong(alone: Outcome, way: str, mode: str, run: str, outcome: Outcome, warm_twice: bool) -> bool:
+    """Prints a row about a process, and what is wrong with it."""
+    different = differing(alone, outcome, bool(WAYS[way]))
+    faults = [f"ended with {outcome.status}"] if outcome.status else []
+    faults += [f"{len(different)} of {len(alone.lines)} differ"] if different else []
+    stored = mode != "observe" and outcome.mode not in ("off", "-")
+    if warm_twice and stored and outcome.counters.get("compiled"):
+        faults.append(f"{outcome.counters['compiled']} compiled again")
+    counted = ", ".join(f"{value} {name}" for name, value in outcome.counters.items() if value)
+    print(f"{way:10} {mode:9} {run:11} {'; '.join(faults) or 'as alone':40} {counted}", flush=True)
+    for line in [*list(different.values())[:8], *outcome.said.splitlines()[:12]]:
+        print(f"    {line}")
+    return bool(faults)
 
 
-def try_mode(bench: Bench, table: Table, way: str, mode: str) -> None:
-    for number, run in enumerate(RUNS):
-        name = f"{way.replace(' ', '-')}-{mode}"
+def try_mode(bench: Bench, alone: Outcome, way: str, mode: str) -> int:
+    """Returns how many processes were wrong."""
+    wrong = 0
+    for run in RUNS:
         for attempt in range(ATTEMPTS):
-            outcome = bench.run(name, way, mode)
+            outcome = bench.run(f"{way.replace(' ', '-')}-{mode}", way, mode)
             again = f" {attempt + 1}" if attempt else ""
-            table.judge(way, mode, run + again, outcome, number == len(RUNS) - 1)
+            wrong += is_wrong(alone, way, mode, run + again, outcome, run == RUNS[-1])
             if outcome.status == 0:
                 break
+    return wrong
 
 
 def main() -> int:
@@ -243,26 +226,24 @@ def main() -> int:
         bench = Bench(Path(directory), package, [str(options.program.resolve()), *files], options.below)
         ways = options.ways.split(",")
         alone = {way: bench.run("alone", way, None) for way in ways}
-        table = Table(alone)
         for way, outcome in alone.items():
             own = bool(WAYS[way])
             unsteady = {name for _ in range(2) for name in differing(outcome, bench.run("alone", way, None), own)}
             for name in unsteady:
                 del outcome.lines[name]
             about = outcome.lines.get("drawn.about")
+            graphics = [line.seen for name, line in outcome.lines.items() if ".compute." not in name]
+            absent, blank = (sum(seen.startswith(what) for seen in graphics) for what in ("skip feature", "drawn=0 "))
             print(
-                f"{way}: {len(outcome.lines)} lines on {about.seen if about else '-'}; "
-                f"{outcome.number_of('skip feature')} absent, {outcome.number_of('drawn=0 ')} blank, "
+                f"{way}: {len(outcome.lines)} lines on {about.seen if about else '-'}; {absent} absent, {blank} blank, "
                 f"{len(unsteady)} left out because they differ from run to run without the layer"
             )
             if outcome.status:
                 print(outcome.said)
                 return 1
-        for way in ways:
-            for mode in options.modes.split(","):
-                try_mode(bench, table, way, mode)
-        print("all as without the layer" if not table.wrong else f"{table.wrong} runs differ")
-        return int(table.wrong > 0)
+        wrong = sum(try_mode(bench, alone[way], way, mode) for way in ways for mode in options.modes.split(","))
+        print("all as without the layer" if not wrong else f"{wrong} runs differ")
+        return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import radv
-from world import LAYER_NAME, ROOT, World, icd_file
+from world import ROOT, World, icd_file
 
 pytestmark = pytest.mark.foreign
 
@@ -83,20 +83,6 @@ def test_qt_quick(world: World, tmp_path: Path) -> None:
     assert world.last()["compiled"] == 0
     alone = cache.read_bytes()
     assert len(alone) > 10_000
-
-
-def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
-    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache. The picture is
-    not blank, because blank pictures would always be equal."""
-    pictures = []
-    for name, layers in (("without", None), ("with", LAYER_NAME)):
-        picture = tmp_path / f"{name}.png"
-        command = [str(PROGRAMS / "vkcube_picture.sh"), str(picture)]
-        process = lavapipe.run(command, VK_INSTANCE_LAYERS=layers, PYLAYER_LOG="info")
-        pictures.append(picture.read_bytes())
-        assert ("stub" in process.stderr) == bool(layers)
-    assert pictures[0] == pictures[1]
-    assert len(pictures[0]) > 5000, "a blank picture is a short file"
 
 
 def test_images(lavapipe: World) -> None:

@@ -29,7 +29,7 @@ LETTERS = "aAbBzZ@[`{*?. äÄ\u4e2d\U00010400\U00010428\0\n%\U0001f600"
 
 
 def answers(*commands: tuple[str, *tuple[bytes, ...]]) -> list[str]:
-    """Returns the answer of tests/rules/rules.c to each command."""
+    """Returns the answer of tests/fuzz/rules.c to each command."""
     text = b"".join(
         letter.encode() + b"".join(struct.pack("<I", len(part)) + part for part in parts) for letter, *parts in commands
     )

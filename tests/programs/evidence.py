@@ -22,10 +22,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import radv
@@ -85,7 +85,12 @@ def script(name: str, package: str, arguments: str = "", compared: str = "") -> 
     return Program(Path(name).stem, package, f"{interpreter} {PROGRAMS / name} {arguments}", compared)
 
 
-SOFTWARE = {"LIBGL_ALWAYS_SOFTWARE": "1"}  # or zink refuses Lavapipe
+def zink(name: str, package: str, command: str, compared: str, **more: Any) -> Program:
+    """A program of OpenGL. Zink refuses Lavapipe without the variable."""
+    software = {"LIBGL_ALWAYS_SOFTWARE": "1"}
+    return Program(f"{name} over zink", package, command, compared, environment=ZINK, on_lavapipe=software, **more)
+
+
 TABLE = [
     Program("Chromium, WebGL", "deb:chromium", f"{CHROMIUM} file://{PROGRAMS}/webgl.html", r">pixels \d+|^sandbox: .*"),
     Program(
@@ -100,22 +105,18 @@ TABLE = [
         "deb:supertuxkart",
         "supertuxkart --render-driver=vulkan -N --track=lighthouse --profile-time=2 --screensize=320x200 >/dev/null",
     ),
-    Program(
-        "glmark2 over zink",
+    zink(
+        "glmark2",
         "deb:glmark2-x11",
         f"if [ $LIBGL_ALWAYS_SOFTWARE ]; then {VALIDATED}; else glmark2 -s 200x200 {SCENES}; fi",
         r"Validation: \w+",
-        environment=ZINK,
-        on_lavapipe=SOFTWARE,
     ),
-    Program(
-        "glretrace over zink",
+    zink(
+        "glretrace",
         "deb:glmark2-x11 apitrace",
         "glretrace --snapshot-prefix=- $PREPARED/trace | sha256sum",
         r"^[0-9a-f]{64}",
         prepare=f"apitrace trace -o $PREPARED/trace glmark2 -s 200x200 {SCENES.replace('duration', 'nframes')}",
-        environment=ZINK,
-        on_lavapipe=SOFTWARE,
     ),
     Program("vkcube", "deb:vulkan-tools", CUBE),
     Program(
@@ -175,21 +176,13 @@ TABLE = [
         False,
         status=(0, 124),
     ),
-    Program(
-        "Godot 3 over zink",
-        "deb:godot3-runner",
-        f"godot3-runner --path {PROGRAMS}/godot",
-        "^picture .*",
-        False,
-        environment=ZINK | SOFTWARE,
-    ),
-    Program(
-        "Blender, EEVEE over zink",
+    zink("Godot 3", "deb:godot3-runner", f"godot3-runner --path {PROGRAMS}/godot", "^picture .*", on_radv=False),
+    zink(
+        "Blender, EEVEE",
         "deb:blender",
         f"blender --factory-startup --python {PROGRAMS}/blender_cube.py",
         "^picture .*",
-        False,
-        environment=ZINK | SOFTWARE,
+        on_radv=False,
     ),
 ]
 
@@ -203,7 +196,8 @@ LOOP[0:4], LOOP[0x48:0x4C], LOOP[0x90:0x94], LOOP[0xE0:0xE4] = (
 def fetch() -> str:
     """Fetches packages that are not there yet, and returns why some cannot be had. Nothing of npm's is executed."""
     FETCHED.mkdir(parents=True, exist_ok=True)
-    npm = [name for name in packages("npm") if not (FETCHED / "node_modules" / name).is_dir()]
+    names = [one.package.removeprefix("npm:") for one in TABLE if one.package.startswith("npm:")]
+    npm = [name for name in names if not (FETCHED / "node_modules" / name).is_dir()]
     try:
         if npm:
             command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(FETCHED), *npm]
@@ -211,11 +205,6 @@ def fetch() -> str:
     except (OSError, subprocess.CalledProcessError) as error:
         return str(error)
     return ""
-
-
-def packages(kind: str) -> list[str]:
-    prefix = f"{kind}:"
-    return [one.package.removeprefix(prefix) for one in TABLE if one.package.startswith(prefix)]
 
 
 def version(kind: str, name: str) -> str:
@@ -233,9 +222,9 @@ def version(kind: str, name: str) -> str:
     return ""
 
 
-@dataclasses.dataclass
-class Result:
-    seconds: float
+class Result(NamedTuple):
+    """What a program printed and showed."""
+
     output: str
     pictures: list[str]
 
@@ -297,7 +286,7 @@ class Runner:
         environment |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
         if self.nobody:
             own(self.world.directory, NOBODY)
-        begin, pictures = time.monotonic(), [""]
+        pictures = [""]
         process = subprocess.Popen(
             ["sh", "-c", command],
             env=environment,
@@ -317,7 +306,6 @@ class Runner:
         for one in watchers:
             one.start()
         output, _ = process.communicate()
-        seconds = time.monotonic() - begin
         done.set()
         watchers[1].cancel()  # type: ignore[attr-defined]
         for one in watchers:
@@ -328,7 +316,7 @@ class Runner:
             own(self.world.directory, 0)
         if process.returncode not in self.program.status:
             raise RuntimeError(f"exit status {process.returncode} with layers {layers}: {output[-300:]}")
-        return Result(seconds, output + (f"\n{pictures[0]}" if pictures[0] else ""), pictures[1:])
+        return Result(output + (f"\n{pictures[0]}" if pictures[0] else ""), pictures[1:])
 
 
 def own(directory: Path, user: int) -> None:
@@ -377,20 +365,14 @@ def compare(program: Program, screen: Screen) -> str:
 
 
 def compile_twice(program: Program, screen: Screen) -> tuple[list[str], bool]:
-    """The row's columns: pipelines, compiled in each run, and seconds; and whether something was compiled again."""
+    """Two columns: pipelines, and how many each run compiled; and whether something was compiled again."""
     with runner(program, "radv", screen) as running:
-        seconds, counters = [running.run(False, OFF).seconds], [Counter[str]()]
-        while len(counters) < 3 or (counters[-1]["compiled"] and len(counters) < 4):
-            result, counter = running.counted(OFF)
-            seconds.append(result.seconds)
-            counters.append(counter)
-        del seconds[3:]
-        running.run(False, FILLED)
-        seconds += [running.run(pylayer, FILLED).seconds for pylayer in (False, True)]
-    compiled = ", ".join(str(one["compiled"]) for one in counters[1:])
+        counters = [running.counted(OFF)[1] for _ in range(2)]
+        if counters[-1]["compiled"]:
+            counters.append(running.counted(OFF)[1])
     last = counters[-1]
     again = bool(last["compiled"] or last["failed"] or last["hits"] != last["pipelines"])
-    return [str(last["pipelines"]), compiled, *(f"{one:.1f}" for one in seconds)], again
+    return [str(last["pipelines"]), ", ".join(str(one["compiled"]) for one in counters)], again
 
 
 def recorded(world: World) -> set[tuple[int, bytes]]:
@@ -470,7 +452,7 @@ def warm_driver_cache(program: Program, screen: Screen) -> tuple[str, bool]:
 
 def row(program: Program, screen: Screen) -> tuple[str, bool]:
     """The program's line, and whether something is wrong."""
-    columns, rebuilt, warmed, again, look = ["-"] * 7, ["-"] * 3, "-", False, "-"
+    columns, rebuilt, warmed, again, look = ["-"] * 2, ["-"] * 3, "-", False, "-"
     try:
         if program.on_radv:
             columns, again = compile_twice(program, screen)
@@ -489,7 +471,7 @@ def main() -> None:
     screen = Screen()
     wrong = []
     print(
-        "program | version | pipelines | compiled | without | first | second | driver's cache filled | under | "
+        "program | version | pipelines | compiled | "
         "compiled on another card, without a rebuild and with it | of that recorded | rebuilt | "
         "compiled into an empty driver cache, and into one that warm filled | looks"
     )

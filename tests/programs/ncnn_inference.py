@@ -1,7 +1,6 @@
 """An image classifier with random weights, run once on the GPU: tens of compute pipelines.
 
-Prints one line and exits with 0.  On a driver that does not execute anything the result is meaningless, so it is
-compared with that of the CPU only when PYLAYER_TEST_CHECK=1 is set.
+Prints one line and exits with 0.  On a driver that does not execute anything the result is meaningless.
 
 ncnn opens a driver by itself, past the Vulkan loader, where VK_DRIVER_FILES or VK_ICD_FILENAMES names one.  Layers
 are used only when both are unset and the loader finds the driver by its usual search, for example in
@@ -44,23 +43,14 @@ class Network:
         self.layer("Split", name, [blob], [f"{name}_0", f"{name}_1"])
         return f"{name}_0", f"{name}_1"
 
-    def convolution(self, name, blob, channels_in, channels_out, kernel, stride=1, relu=True):
-        count = channels_in * channels_out * kernel * kernel
+    def convolution(self, name, blob, channels_in, channels_out, kernel, stride=1, relu=True, groups=1):
+        count = channels_in * channels_out * kernel * kernel // groups
         out = self.layer(
-            "Convolution", name, [blob], [name],
-            _0=channels_out, _1=kernel, _3=stride, _4=kernel // 2, _5=1, _6=count, _9=int(relu),
+            "ConvolutionDepthWise" if groups > 1 else "Convolution", name, [blob], [name],
+            _0=channels_out, _1=kernel, _3=stride, _4=kernel // 2, _5=1, _6=count, _7=groups, _9=int(relu),
         )  # fmt: skip
-        self.numbers(count, (channels_in * kernel * kernel) ** -0.5, tagged=True)
+        self.numbers(count, (channels_in // groups * kernel * kernel) ** -0.5, tagged=True)
         self.numbers(channels_out, 0.1)
-        return out
-
-    def depthwise(self, name, blob, channels, stride=1):
-        out = self.layer(
-            "ConvolutionDepthWise", name, [blob], [name],
-            _0=channels, _1=3, _3=stride, _4=1, _5=1, _6=channels * 9, _7=channels, _9=1,
-        )  # fmt: skip
-        self.numbers(channels * 9, 0.3, tagged=True)
-        self.numbers(channels, 0.1)
         return out
 
     def inner_product(self, name, blob, size_in, size_out):
@@ -91,7 +81,7 @@ def classifier():
             blob, skip = net.split(blob, f"{name}_split")
         wide = channels * 3
         blob = net.convolution(f"{name}_expand", blob, channels, wide, 1)
-        blob = net.depthwise(f"{name}_depth", blob, wide, stride)
+        blob = net.convolution(f"{name}_depth", blob, wide, wide, 3, stride, groups=wide)
         blob = net.convolution(f"{name}_project", blob, wide, out, 1, relu=False)
         if skip:
             blob = net.layer("BinaryOp", f"{name}_add", [blob, skip], [f"{name}_add"], _0=0)
@@ -116,9 +106,9 @@ def classifier():
     return net
 
 
-def infer(param, model, vulkan):
+def infer(param, model):
     net = ncnn.Net()
-    net.opt.use_vulkan_compute = vulkan
+    net.opt.use_vulkan_compute = True
     if net.load_param(param) != 0 or net.load_model(model) != 0:
         sys.exit("ncnn_inference: the model does not load")
     pixels = numpy.random.default_rng(1).random((3, INPUT_SIZE, INPUT_SIZE), dtype=numpy.float32)
@@ -138,11 +128,7 @@ def main():
     name = ncnn.get_gpu_info(ncnn.get_default_gpu_index()).device_name()
     with tempfile.TemporaryDirectory() as folder:
         param, model = classifier().save(folder)
-        result = infer(param, model, vulkan=True)
-        if os.environ.get("PYLAYER_TEST_CHECK") == "1":
-            difference = numpy.abs(result - infer(param, model, vulkan=False)).max()
-            if not difference < 0.02:
-                sys.exit(f"ncnn_inference: off by {difference} from the CPU's result")
+        result = infer(param, model)
     ncnn.destroy_gpu_instance()
     print(f"ncnn_inference: {len(result)} classes on {name}")
 

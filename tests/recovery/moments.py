@@ -1,14 +1,67 @@
-"""What can go wrong for a moment, and where: every moment that can be drawn for a scenario."""
+"""What runs, from the store that it finds to the runs that follow a bad moment, and every moment that can be drawn."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from pipeline_binaries import APPLICATION
 from recovery import damage
 from recovery.beside import OTHERS
-from world import PACKAGE
+from world import BUILD, PACKAGE
+
+# ---- scenarios ---------------------------------------------------------------------------------------
+
+EIGHT = ("--count", "8")
+EIGHT_13 = ("--api", "1.3", *EIGHT)
+TWELVE = ("--count", "12")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One world. Arguments are those of its program."""
+
+    name: str
+    #: The runs that fill the store.
+    before: tuple[tuple[str, ...], ...]
+    #: The run with the bad moment, and each run after it.
+    arguments: tuple[str, ...]
+    #: What the scripted driver is (tests/driver/driver.h).
+    script: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    driver: str = "test"
+    program: tuple[str, ...] = (str(BUILD / "demo" / "pipelines"), "--json")
+
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("warm", (EIGHT, EIGHT), EIGHT),
+        Scenario("more", (EIGHT, EIGHT), TWELVE),
+        Scenario("first", (), EIGHT),
+        Scenario("own cache", (("--cache", "cache", "--cache-save", "cache", *EIGHT),) * 2,
+                 ("--cache", "cache", "--cache-save", "cache", *TWELVE)),
+        Scenario("binaries", (EIGHT_13, EIGHT_13), ("--api", "1.3", *TWELVE), settings={"mode": "binaries"}),
+        Scenario("strict own cache", (("--cache", "cache", "--cache-save", "cache", *EIGHT),) * 2,
+                 ("--cache", "cache", "--cache-save", "cache", *TWELVE), settings={"application_caches": "strict"}),
+        Scenario("strict own binaries", ((*EIGHT, "--archive", "archive", "--source", "capture"),) * 2,
+                 (*TWELVE, "--archive", "archive", "--source", "capture"),
+                 settings={"application_caches": "strict"}, program=APPLICATION),
+        Scenario("libraries", (("--gpl", "--count", "2"),) * 2, ("--gpl", "--count", "3")),
+        Scenario("deferred", (("--ray-tracing", "--deferred", "1", "--count", "4"),) * 2,
+                 ("--ray-tracing", "--deferred", "1", "--count", "6")),
+        Scenario("compaction", tuple((*EIGHT, "--seed", str(seed)) for seed in range(1, 18)), (*EIGHT, "--seed", "20")),
+        Scenario("ends badly", (EIGHT, EIGHT), (*EIGHT, "--exit", "_exit")),
+        Scenario("RADV warm", (EIGHT, EIGHT), EIGHT, driver="radv"),
+        Scenario("RADV more", (EIGHT, EIGHT), TWELVE, driver="radv"),
+        Scenario("RADV first", (), EIGHT, driver="radv"),
+    )
+}  # fmt: skip
+
+# ---- moments -----------------------------------------------------------------------------------------
 
 #: Results that vkCreate* and the like return, by the names of tests/driver, or as numbers.
 RESULTS = (
@@ -40,35 +93,25 @@ ANSWERS = {
 DEATHS = ("kill", "abort", "exit")
 #: Errors by system call; for others, OTHER_ERRORS.
 ERRORS = {
-    "openat": ("EMFILE", "ENFILE", "EIO", "ENOMEM", "EINTR", "EACCES"),
-    "openat+": ("EMFILE", "EIO", "ENOMEM", "ENOSPC", "EINTR", "EROFS"),
-    "read": ("EIO", "EINTR", "ENOMEM"),
-    "pread64": ("EIO", "EINTR", "ENOMEM"),
-    "write": ("EIO", "ENOSPC", "EINTR"),
-    "pwrite64": ("EIO", "ENOSPC", "EINTR"),
-    "writev": ("EIO", "ENOSPC", "EINTR"),
-    "close": ("EIO", "EINTR"),
-    "getdents64": ("EIO", "ENOMEM", "EINTR"),
-    "fcntl": ("EMFILE", "EINTR", "EIO"),
-    "rename": ("EIO", "ENOSPC", "EACCES"),
-    "renameat2": ("EIO", "ENOSPC", "EACCES"),
-    "mkdir": ("EIO", "ENOSPC", "EMLINK"),
-    "mkdirat": ("EIO", "ENOSPC", "EMLINK"),
-    "unlink": ("EIO", "EACCES"),
-    "unlinkat": ("EIO", "EACCES"),
-    "ftruncate": ("EIO", "ENOSPC", "EINTR"),
-    "fallocate": ("EIO", "ENOSPC", "EINTR"),
-    "fsync": ("EIO", "ENOSPC", "EINTR"),
-    "fdatasync": ("EIO", "ENOSPC", "EINTR"),
-    "mmap": ("ENOMEM", "EMFILE"),
-    "mprotect": ("ENOMEM",),
-    "madvise": ("ENOMEM",),
-    "mlock": ("ENOMEM",),
-    "mremap": ("ENOMEM",),
-    "clone": ("EAGAIN", "ENOMEM"),
-    "clone3": ("EAGAIN", "ENOMEM"),
-    "memfd_create": ("EMFILE", "ENOMEM"),
-    "getrandom": ("EINTR", "ENOSYS"),
+    call: tuple(errors.split())
+    for calls, errors in {
+        "openat": "EMFILE ENFILE EIO ENOMEM EINTR EACCES",
+        "openat+": "EMFILE EIO ENOMEM ENOSPC EINTR EROFS",
+        "read pread64": "EIO EINTR ENOMEM",
+        "write pwrite64 writev ftruncate fallocate fsync fdatasync": "EIO ENOSPC EINTR",
+        "close": "EIO EINTR",
+        "getdents64": "EIO ENOMEM EINTR",
+        "fcntl": "EMFILE EINTR EIO",
+        "rename renameat2": "EIO ENOSPC EACCES",
+        "mkdir mkdirat": "EIO ENOSPC EMLINK",
+        "unlink unlinkat": "EIO EACCES",
+        "mmap": "ENOMEM EMFILE",
+        "mprotect madvise mlock mremap": "ENOMEM",
+        "clone clone3": "EAGAIN ENOMEM",
+        "memfd_create": "EMFILE ENOMEM",
+        "getrandom": "EINTR ENOSYS",
+    }.items()
+    for call in calls.split()
 }
 OTHER_ERRORS = ("EIO", "ENOMEM", "EINTR")
 TRANSFERS = ("read", "pread64", "readv", "preadv", "write", "pwrite64", "writev", "pwritev", "pwritev2")
@@ -100,7 +143,7 @@ class Moment:
     name: str
     #: Statements for the scripted driver.
     script: str = ""
-    #: Of tests/recovery/moment.c: which call, and what becomes of it.
+    #: Of tests/recovery/moment.py: which call, and what becomes of it.
     call: str = ""
     action: str = ""
     variables: dict[str, str] = field(default_factory=dict, hash=False)
@@ -124,7 +167,7 @@ class Moment:
 
     @property
     def at(self) -> tuple[str, ...]:
-        """Arguments of tests/recovery/moment.c."""
+        """Arguments of tests/recovery/moment.py."""
         return (self.call, self.action) if self.call else ()
 
     @property
@@ -134,6 +177,12 @@ class Moment:
 
     def __str__(self) -> str:
         return f"{self.scenario}: {self.kind}: {self.name}"
+
+    @property
+    def again(self) -> str:
+        """The command that draws it again."""
+        options = ["--moments", "0", "--in", self.scenario, "--only", self.kind, "--like", self.name]
+        return f".venv/bin/python -P tests/recovery/run.py {shlex.join(options)}"
 
 
 def of_driver(scenario: str, commands: dict[str, int]) -> Iterator[Moment]:
@@ -160,7 +209,7 @@ def of_driver(scenario: str, commands: dict[str, int]) -> Iterator[Moment]:
 
 
 def of_calls(scenario: str, calls: list[str]) -> Iterator[Moment]:
-    """Moments of each system call, from the lines of moment.c."""
+    """Moments of each system call, from the lines of moment.py."""
     for line in calls:
         place, call, *about = line.split(" ")
         name = f"{place} {call} {' '.join(about)}"

@@ -1,8 +1,10 @@
-"""Searches for lasting harm of one bad moment: `make recovery`, or with options for some of it.
+"""Searches for lasting harm of bad moments: `make recovery`, `corruption`, `stress`, `soak`, or some of it by options.
 
 For each moment that is drawn: a copy of a store that works, one run in which exactly one thing goes wrong, clean runs.
 After the first of these the program's results are those without the layer. After the second everything is as if the
 moment had not been: the same hits, nothing compiled, found by the same path, no file more.
+
+With --together, many programs and moments at once on one store (together.py).
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from recovery.moments import Moment, all_of
-from recovery.scenarios import SCENARIOS
+from recovery.moments import SCENARIOS, Moment, all_of
+from recovery.together import together
 from recovery.trial import Bench, Outcome
 
 
@@ -65,15 +67,22 @@ def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=2000, help="how many are drawn; 0: all (2000)")
-    parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
+    parser.add_argument("--seed", type=int, help="which ones (0; together: the time)")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments whose kind begins so")
     parser.add_argument("--in", dest="scenarios", action="append", default=[], choices=SCENARIOS, metavar="SCENARIO")
     parser.add_argument("--like", default="", help="only moments with this text in their name")
-    parser.add_argument("--jobs", type=int, default=2, help="trials at a time (2)")
+    parser.add_argument("--jobs", type=int, default=2, help="trials or programs at a time (2)")
     parser.add_argument("--list", action="store_true", help="print the moments that would be drawn")
+    parser.add_argument("--together", action="store_true", help="programs at once, until so many kills or minutes")
+    parser.add_argument("--faults", action="store_true", help="together: driver and disk fail, files are damaged")
+    parser.add_argument("--kills", type=int, default=1 << 30, help="together: so many processes are killed (any)")
+    parser.add_argument("--minutes", type=float, default=60, help="together: no longer than this (60)")
     options = parser.parse_args()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="recovery-") as directory:
+    with tempfile.TemporaryDirectory(prefix="recovery-", ignore_cleanup_errors=True) as directory:
+        if options.together:
+            options.seed = int(time.time()) if options.seed is None else options.seed
+            return together(Path(directory), options)
         benches = Benches(Path(directory))
         every = [
             moment
@@ -81,7 +90,7 @@ def main() -> int:
             for moment in all_of(name, SCENARIOS[name].driver, benches(name).commands, benches(name).calls)
             if moment.kind.startswith(tuple(options.only or [""])) and options.like in moment.name
         ]
-        drawn = draw(every, options.moments, options.seed)
+        drawn = draw(every, options.moments, options.seed or 0)
         if options.list:
             print(*drawn, sep="\n")
             return 0
@@ -101,8 +110,8 @@ def report(found: Iterator[Outcome], possible: int, started: float) -> int:
         by_rule[kind] += bool(outcome.by_rule)
         if outcome.wrong and not outcome.by_rule:
             failed[kind] += 1
-            print(f"{outcome.moment}\n    after {outcome.after or 'no'} clean runs as before")
-            print(*(f"    {line}" for line in (*outcome.wrong, outcome.bad)), sep="\n", flush=True)
+            said = f"after {outcome.after or 'no'} clean runs as before", *outcome.wrong, outcome.bad
+            print(outcome.moment, *said, f"again: {outcome.moment.again}", sep="\n    ", flush=True)
     print(f"{'kind':<20}{'drawn':>8}{'not met':>8}{'by rule':>8}{'failed':>8}")
     for kind in sorted(drawn):
         print(f"{kind:<20}{drawn[kind]:>8}{missed[kind]:>8}{by_rule[kind]:>8}{failed[kind]:>8}")

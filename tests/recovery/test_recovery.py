@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from recovery.damage import TARGETS
-from recovery.moments import TRANSFERS, Moment, all_of, of_damage
+from recovery.moments import SCENARIOS, TRANSFERS, Moment, all_of, of_damage
 from recovery.run import draw
-from recovery.scenarios import SCENARIOS
 from recovery.trial import Bench
 
 #: Moments of each scenario that are drawn here, the same ones each time.

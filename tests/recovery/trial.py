@@ -18,18 +18,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from disk import LIBRARY
 from recovery.beside import publish
 from recovery.damage import STORED, damage
-from recovery.moments import Moment
-from recovery.scenarios import Scenario
+from recovery.moment import tracer
+from recovery.moments import Moment, Scenario
 from scripted_driver import read_counts
-from world import BUILD, LAYER_NAME, Run, World, seen
+from world import LAYER_NAME, Run, World, seen
 
 from pylayer.store import block_files, deaths, runs
 from pylayer.store.block_list import ADDED_CALL
 from pylayer.store.folder import Folder, identity_names, read_identity
 
-TRACER = str(BUILD / "tests" / "moment")
 #: A run that takes longer hangs.
 RUN_SECONDS = 60
+#: Exit statuses of a crash, of the program's own and of the tracer's about it.
+CRASHES = [status for signal in (4, 6, 7, 11) for status in (-signal, 128 + signal)]
 #: The clean runs after which all must be as if the moment had not been, and how many follow to say what lasts.
 CLEAN_RUNS, MORE_RUNS = 2, 2
 #: Of the driver's counters and the run's, those that say how pipelines were created.
@@ -246,7 +247,7 @@ class Bench:
         shutil.copy2(self.place / "apart" / "witness", self.prepared / "apart") if commands else None
         self.renew()
         log = self.place / "apart" / "calls"
-        self.run(self.scenario.arguments, prefix=(TRACER, str(log), str(self.place / "apart"), "--"))
+        self.run(self.scenario.arguments, prefix=(*tracer(), str(log), str(self.place / "apart"), "--"))
         text = log.read_text(errors="replace").replace(str(self.place), "")
         return commands, [line for line in text.splitlines() if line[0].isdigit()]
 
@@ -276,7 +277,7 @@ class Bench:
         log = self.place / "apart" / "calls"
         prefix = tuple(moment.prefix)
         if moment.call or moment.reboot:
-            prefix = (TRACER, str(log), str(self.place / "apart"), *moment.at, "--")
+            prefix = (*tracer(), str(log), str(self.place / "apart"), *moment.at, "--")
         more = dict(moment.variables)
         if moment.ahead:
             root = str(self.place)
@@ -306,7 +307,7 @@ class Bench:
             self.after_bad_run(moment, before)
             if "the run with the bad moment hangs" in done.stderr:
                 outcome.wrong.append("the run with the bad moment hangs")
-            if done.returncode in (-11, -6, -7, -4, 128 + 11, 128 + 6, 128 + 7, 128 + 4) and not moment.may_crash:
+            if done.returncode in CRASHES and not moment.may_crash:
                 outcome.wrong.append(f"the run with the bad moment crashes: {done.returncode}")
             self.follow(moment, outcome)
         return outcome

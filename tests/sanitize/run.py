@@ -6,6 +6,8 @@
 Without arguments it runs all of tests/layer that EXCLUDED does not name. What the sanitizers found is in
 build/sanitize/KIND/reports/; of that, this prints what has a frame of the layer. Drivers, the loader and Python are not
 instrumented and not judged.
+
+It is pytest's plugin, too, so that what a sanitizer writes is named after the test that ran the program.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-import by_test
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,6 +64,20 @@ EXCLUDED = {
     "test_start.py::test_cancelled_thread_that_starts_it": "ThreadSanitizer ends the process, without the layer, too",
 }
 
+#: The directory of the reports, and the variables of the sanitizers.
+DIRECTORY, VARIABLES = "PYLAYER_TEST_REPORTS", ("ASAN_OPTIONS", "TSAN_OPTIONS")
+
+#: Where programs end without descriptors, files, system calls or threads that LeakSanitizer needs: it hangs or falls.
+WITHOUT_LEAKS = (
+    "test_hosts.py_test_all_descriptors_used",
+    "test_hosts.py_test_chroot",
+    "test_hosts.py_test_descriptors_are_closed",
+    "test_hosts.py_test_no_threads",
+    "test_hosts.py_test_sandbox",
+    "test_start.py_test_a_thread_that_cannot_start",
+    "test_interpreter.py_test_damage_in_an_event",
+)
+
 #: The program never completes an operation. The layer does not free what the driver may still use.
 NEVER_FREED = "test_deferred.py_test_operation_that_is_never_joined"
 
@@ -90,6 +107,20 @@ FRAME = re.compile(r"^ +#\d+ (.*)$", re.M)
 OURS = re.compile(r"shim/layer/|libVkLayer_pylayer_pipeline_cache")
 #: The runtimes' own functions, through which an allocation or access goes.
 RUNTIME = re.compile(r"libsanitizer|lib[atu]+bsan|libasan|libtsan|__interceptor")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Before fixtures, which copy the environment."""
+    name = re.sub(r"[^\w.-]+", "_", item.nodeid.removeprefix("tests/layer/"))[:150]
+    path = Path(os.environ[DIRECTORY], name)
+    before = {variable: os.environ[variable] for variable in VARIABLES if variable in os.environ}
+    more = ":detect_leaks=0" if name.startswith(WITHOUT_LEAKS) else ""
+    os.environ |= {variable: f"{value}:log_path={path}{more}" for variable, value in before.items()}
+    try:
+        return (yield)
+    finally:
+        os.environ |= before
 
 
 def reports(text: str) -> list[str]:
@@ -157,17 +188,13 @@ def main() -> int:
         arguments += [f"--deselect=tests/layer/{name}" for name in EXCLUDED if "::" in name]
     environment = {**os.environ, "PYLAYER_TEST_BUILD": str(place / "tree" / "build")}
     environment["PYLAYER_TEST_PACKAGE"] = str(place / "pylayer")
-    environment |= OPTIONS[kind] | {by_test.DIRECTORY: str(logs), "PYTHONPATH": str(Path(__file__).parent)}
+    environment |= OPTIONS[kind] | {DIRECTORY: str(logs), "PYTHONPATH": str(ROOT / "tests")}
     environment["LD_PRELOAD"] = str(place / "libkeep.so")
     start = time.monotonic()
     # ThreadSanitizer has each program sleep for a second at its end.
     workers = (os.cpu_count() or 1) * (2 if kind == "thread" else 1)
-    command = [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", str(workers), "-p", "by_test", "--timeout=1200"]
-    tests = subprocess.run(
-        [*command, *arguments],
-        env=environment,
-        cwd=ROOT,
-    )
+    command = [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", str(workers), "-p", "sanitize.run", "--timeout=1200"]
+    tests = subprocess.run([*command, *arguments], env=environment, cwd=ROOT)
     print(f"{kind}: pytest exit {tests.returncode}, {time.monotonic() - start:.0f} s")
     return 1 if judge(logs) else tests.returncode
 

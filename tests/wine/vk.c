@@ -1,12 +1,11 @@
 /* vk.c - a Windows program that creates compute pipelines and ends in one of several ways
  *
- *   vk.exe COUNT [END] [THREADS] [FIRST]
+ *   vk.exe COUNT [END] [THREADS]
  *
- * COUNT pipelines, which differ by a word of their shader from FIRST on (0 by default). Then it prints "ready", and ends:
+ * COUNT pipelines, which differ by a word of their shader. Then it prints "ready", and ends:
  *
  *   return          destroys all, and returns from main (the default)
  *   exit            calls ExitProcess while THREADS threads create the same pipelines again
- *   exit-compiling  the same, and each pipeline of the threads is a new one
  *   terminate       calls TerminateProcess at once, while THREADS threads create the same pipelines again (none by default)
  *   terminate-late  the same after 200 ms
  *   loop            not by itself, with the same threads
@@ -29,7 +28,7 @@
 
 static Program program;
 static LONG next; /* the number of the next new pipeline, for threads */
-static uint32_t first, count;
+static uint32_t count;
 static HANDLE start_all;   /* an event for create_own */
 #define RAISED 0x20000043u /* an exception of the program's own */
 
@@ -90,7 +89,6 @@ static DWORD WINAPI create_own(void *faults)
 static void create_in_threads(int threads, bool faults)
 {
     HANDLE *all = calloc((size_t)threads, sizeof *all);
-    next = (LONG)first;
     start_all = CreateEventA(NULL, TRUE, FALSE, NULL);
     if (faults)
         AddVectoredExceptionHandler(1, mend);
@@ -109,24 +107,15 @@ static void create_in_threads(int threads, bool faults)
 static DWORD WINAPI again(void *unused)
 {
     for (uint32_t i = 0;; i++)
-        create(first + i % (count ? count : 1));
-    return 0;
-}
-
-static DWORD WINAPI more(void *unused)
-{
-    for (;;)
-        create((uint32_t)InterlockedIncrement(&next));
+        create(i % (count ? count : 1));
     return 0;
 }
 
 static void end(const char *how, int threads)
 {
-    int exits = !strncmp(how, "exit", 4);
-    next = (LONG)(first + count);
     for (int i = 0; i < threads; i++)
-        CreateThread(NULL, 0, strcmp(how, "exit-compiling") ? again : more, NULL, 0, NULL);
-    if (exits) {
+        CreateThread(NULL, 0, again, NULL, 0, NULL);
+    if (!strcmp(how, "exit")) {
         Sleep(100);
         ExitProcess(0);
     }
@@ -160,12 +149,11 @@ int main(int argc, char **argv)
     if (!strcmp(how, "start"))
         return start(argc > 3 ? argv[3] : "map1", argv[1]);
     count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 1;
-    first = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     load();
-    int threads = argc > 3 ? atoi(argv[3]) : !strncmp(how, "exit", 4);
+    int threads = argc > 3 ? atoi(argv[3]) : !strcmp(how, "exit");
     bool faults = !strcmp(how, "faults"), own = faults || !strcmp(how, "threads");
     for (uint32_t i = 0; i < count && !own; i++)
-        create(first + i);
+        create(i);
     if (own)
         create_in_threads(threads, faults);
     printf("ready\n");

@@ -15,8 +15,9 @@ from world import BUILD, World
 
 from pylayer.cli.status import running
 
+PROGRAMS = BUILD / "tests" / "wine"
 #: tests/wine/vk.c for 64 and 32 bits. Its head tells its arguments.
-PROGRAM, PROGRAM_32 = (BUILD / "tests" / "wine" / f"vk-{kind}.exe" for kind in ("x86_64", "i686"))
+PROGRAM, PROGRAM_32 = (PROGRAMS / f"vk-{kind}.exe" for kind in ("x86_64", "i686"))
 #: Wine's loaders, by where Debian, Ubuntu and other distributions put it.
 LOADERS = ("/usr/lib/wine/wine64", "/usr/lib/wine/wine", "/usr/lib/x86_64-linux-gnu/wine/wine", "/usr/bin/wine64")
 

@@ -2,13 +2,10 @@
  * fuzz.h - hostile input for the layer's entry points: bytes that become a Vulkan program, a driver and a policy.
  *
  * source.c   bytes to numbers, and memory of exact sizes
- * chains.c   pNext chains
- * infos.c    the three pipeline create infos
+ * infos.c    pNext chains, and the three pipeline create infos
  * driver.c   the next layer, which checks what reaches it; pipelines.c its pipelines and binaries
- * policy.c   what stands for mailbox.c, policy_thread.c and decisions.c
- * commands.c what policy has the layer do
+ * policy.c   what stands for mailbox.c, policy_thread.c and decisions.c, and what policy has the layer do
  * program.c  one program from vkCreateInstance to vkDestroyInstance
- * replay.c   main() where the compiler has no libFuzzer
  *
  * What is built is memory as the specification wants it, with contents that it does not: the layer cannot see a pointer
  * that dangles, but pointers that the specification lets be anything are anything.
@@ -16,45 +13,11 @@
 #ifndef PYLAYER_FUZZ_H
 #define PYLAYER_FUZZ_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "shim/layer/device/device.h"
 #include "shim/layer/vulkan/create_info.h"
+#include "source.h"
 
-/* Ends the process where what follows from the specification, or from the headers of shim/layer, does not hold. */
-#define expect(condition, said)                                                                                        \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            broken(__FILE__, __LINE__, said);                                                                          \
-    } while (0)
-_Noreturn void broken(const char *file, int line, const char *said);
-
-/* ---- source.c: 0 where the bytes are used up --------------------------------------------------- */
-
-void source_open(const uint8_t *data, size_t size);
-/* Frees all room(). */
-void source_close(void);
-bool source_is_empty(void);
-uint8_t take8(void);
-uint32_t take32(void);
-uint64_t take64(void);
-/* From 0 to limit - 1. */
-uint32_t below(uint32_t limit);
-/* In so many of 16 cases, none at the end of the bytes. */
-bool chance(unsigned of_16);
-/* Zeroed, and not a byte larger. */
-void *room(size_t size);
-/* What may not be read. */
-void *anywhere(void);
-/* Zeroed elements, and bytes; where there are none, anywhere. */
-void *array(size_t count, size_t size);
-void *bytes(size_t size);
-/* Reads every byte. */
-void touch(const void *data, size_t size);
-
-/* ---- chains.c ---------------------------------------------------------------------------------- */
+/* ---- infos.c ----------------------------------------------------------------------------------- */
 
 typedef struct Chain {
     VkBaseOutStructure *first, *last;
@@ -67,8 +30,6 @@ void chain_add_device_features(Chain *chain);
 /* Reads the chain; how many structs it has. */
 unsigned chain_touch(const void *chain);
 const VkBaseInStructure *chain_find(const void *chain, VkStructureType type);
-
-/* ---- infos.c ----------------------------------------------------------------------------------- */
 
 #define MOST_INFOS 12
 
@@ -102,7 +63,6 @@ typedef struct Object {
 extern unsigned live_objects[OBJECT_KINDS];
 /* The call of the program that is under way; count 0: none. */
 extern Infos current;
-/* What the program enabled or was told. */
 Object *object_new(enum ObjectKind kind);
 Object *object_of(uint64_t handle, enum ObjectKind kind);
 void object_free(uint64_t handle, enum ObjectKind kind);
@@ -126,8 +86,6 @@ extern VkPhysicalDevice driver_physical_device;
 extern uint64_t policy_device;
 extern bool policy_runs;
 
-/* ---- commands.c --------------------------------------------------------------------------------- */
-
 void command_of_policy(void);
 /* Nothing may be left in the crash marker. */
 void policy_forgets_device(void);
@@ -142,7 +100,5 @@ typedef struct Objects {
 extern Objects own[OBJECT_KINDS];
 /* One of them; VK_NULL_HANDLE: there is none. */
 uint64_t any_of(enum ObjectKind kind);
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #endif

@@ -1,16 +1,16 @@
-"""Many processes at once on one store: `make stress` and `make soak`, or with options for less.
+"""Many processes at once on one store, with bad moments in many of them: `make stress` and `make soak`.
 
-Copies of the demo program create pipelines, overlapping and their own ones. Many are killed, some of them before a
-certain file operation (tests/storage). Others compact everything meanwhile, and are killed as well. Then:
+Copies of the demo program create pipelines, overlapping and their own ones. Many are killed, at any time, at a system
+call or in the driver. Others compact everything meanwhile, and are killed as well. Then:
 
 - a record that was there once is there for its program for ever, and nothing is damaged but the torn ends of journals;
-- in the end four compacts at once, which take each other's claims, lose nothing and leave no journal;
+- in the end four compactions at once, which take each other's claims, lose nothing and leave no journal;
 - each program with each seed compiles nothing that was stored.
 
-With ``--faults`` the driver (tests/driver) and the disk fail, files of the store are damaged, and the policy file is
-rewritten. Then these are asked instead:
+With faults the driver (tests/driver), the system's calls and the disk fail, files of the store are damaged, and the
+policy file is rewritten. Then these are asked instead:
 
-- no process crashes or hangs, and none fails where its driver does not fail;
+- no process crashes or hangs, and none fails where nothing but its disk fails;
 - memory, descriptors and threads of processes that run from the start to the end do not grow;
 - in the end, without the files that were damaged on purpose, every record in the store verifies.
 
@@ -27,64 +27,47 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from disk import (
-    LIBRARY,
-    Content,
-    StoreReader,
-    compact_everything,
-    is_torn_tail,
-    leftovers,
-    loses_nothing,
-    not_compacted,
-)
+from disk import Content, StoreReader, compact_everything, is_torn_tail, leftovers, loses_nothing, not_compacted
+from programs.ways import ways
 from recovery.damage import KINDS, changed
-from world import BUILD, SLOW_COMPILES, World
+from recovery.moment import tracer
+from recovery.moments import SCENARIOS, Moment, all_of
+from recovery.trial import CRASHES, Bench
+from world import BUILD, SLOW_COMPILES
 
 from pylayer.store import maintenance
 from pylayer.store.store import Store
 
 SEEDS = range(1, 10)
-WAYS = (
-    (), ("--compute",), ("--batch", "8"), ("--threads", "3"), ("--cache", "object"), ("--no-destroy",),
-    ("--no-destroy", "--exit", "exit"), ("--gpl",), ("--ray-tracing", "--deferred", "2"),
-    ("--repeat-instances", "3"),
+#: Of the demo's, those that need nothing that a driver below lacks.
+WAYS = [*ways("early return", "may not compile", "cache control asked for", "features chained and asked for").values()]
+#: Kinds of moments that are drawn, and those that are drawn with faults only.
+DEATHS = ("driver death", "death")
+FAULTS = ("driver result", "driver answer", "hang of a second", "system call", "short transfer")
+#: What a driver is and a disk does all the time.
+DRIVERS = (
+    "", "cache-control=no", "feedback=no-hits", "deferral=to-join", "deferral=never", "binaries=no", "maintenance5=no",
+    "create-cache=slow:2;get-data=slow:2;merge=slow:2", "create-device=error:feature-not-present?binaries",
 )  # fmt: skip
-#: Where a process is killed: in the middle of a write, or before another file operation.
-KILLS = (
-    "write:SHORT={size}:path=.journal:nth={number},write:KILL:path=.journal:nth={number}", "rename:KILL:nth={number}",
-    "unlink:KILL:nth={number}", "fsync:KILL:nth={number}", "write:KILL:path=.pack:nth={number}",
-    "rename:KILL:path=.pack:nth={number}",
-)  # fmt: skip
-DRIVER_FAULTS = (
-    "cache-control=no", "create-device=error:feature-not-present?cache-control",
-    "create-cache=error:out-of-host-memory@4+", "create-cache=error:initialization-failed?data", "get-data=grow@1",
-    "get-data=incomplete", "get-data=error:out-of-host-memory?data@7", "pipeline=error:unknown?chosen?!may-not-compile",
-    "pipeline=error:out-of-device-memory?compile@5", "merge=error:out-of-device-memory@3", "feedback=no-hits",
-    "create-cache=slow:2;get-data=slow:2;merge=slow:2", "deferral=to-join", "deferral=never", "binaries=no",
-    "maintenance5=no", "create-device=error:feature-not-present?binaries", "get-key=error:unknown?global",
-    "create-binaries=error:out-of-device-memory?from-data", "create-binaries=incomplete", "binary-data=grow",
-    "pipeline=error:invalid-shader?from-binaries", "pipeline=error:out-of-device-memory?capture",
-)  # fmt: skip
-DISK_FAULTS = (
-    "write:ENOSPC:after=20000", "write:EIO:nth=3", "write:SHORT=100:nth=2", "change:EROFS", "read:EIO:nth=4",
-    "read:SHORT=7", "fsync:EIO", "rename:ENOSPC:nth=2", "open:EMFILE:from=20", "open:EACCES:nth=5", "mkdir:EACCES",
-    "unlink:EIO", "truncate:EIO", "stat:ESTALE:nth=5", "dup:EMFILE",
-)  # fmt: skip
+DISKS = ("write:ENOSPC:after=20000", "change:EROFS", "open:EMFILE:from=20", "read:SHORT=7", "fsync:EIO", "mkdir:EACCES")
 POLICIES = (
     '{"settings": {"mode": "cells"}}', '{"settings": {"mode": "binaries"}}', '{"max_store_mib": 8}',
     '{"settings": {"application_caches": "strict"}}', '{"settings": {"mode": "nonsense"}}', "settings: {mode: [",
 )  # fmt: skip
-#: Programs that create and destroy pipelines, or instances and devices, until they are ended.
-LONG = ((str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"),
-        ("./long", "--count", "1", "--repeat-instances", "100000"))  # fmt: skip
+#: Programs that create and destroy pipelines, or instances and devices, until they are ended. The witness would keep a
+#: descriptor each time that the latter's driver is loaded. So it has none, and a store of its own, because a program
+#: joins others' cells, too.
+LONG = (([str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"], {}),
+        (["./long", "--count", "1", "--repeat-instances", "100000"],
+         {"PYLAYER_TEST_DRIVER_WITNESS": "", "PYLAYER_STORE": "{place}/of-long"}))  # fmt: skip
+NONE = Moment("none", "", "no moment")
+#: KiB that a long process may grow.
+GROWTH = 16384
 
 
 @dataclass
@@ -94,11 +77,10 @@ class Child:
     process: subprocess.Popen[bytes]
     what: str
     kill_at: float
-    hangs_at: float
-    may_fail: bool = False
-    may_die: bool = False
+    moment: Moment = NONE
     #: KiB of resident memory, descriptors and threads, seen once a second.
     seen: list[tuple[int, int, int]] = field(default_factory=list)
+    hangs_at: float = field(default_factory=lambda: time.monotonic() + 120)
 
     def look(self) -> None:
         place = Path(f"/proc/{self.process.pid}")
@@ -106,20 +88,25 @@ class Child:
         self.seen.append((pages * 4, len(os.listdir(place / "fd")), len(os.listdir(place / "task"))))
 
 
-class Soak:
-    """One run."""
+class Together:
+    """One run. ``options``: kills and minutes, after which it ends, faults, jobs and seed."""
 
     def __init__(self, directory: Path, options: argparse.Namespace) -> None:
         self.options = options
         self.chance = random.Random(options.seed)
-        self.world = World(directory, "test")
-        self.policy = directory / "policy.yaml"
-        self.witness, self.log = directory / "witness", directory / "log"
-        self.programs = [directory / name for name in ("first", "second", "third")]
+        self.bench = Bench(directory / "bench", SCENARIOS["more"])
+        self.bench.renew()
+        every = all_of("more", "test", self.bench.commands, self.bench.calls)
+        self.moments = {kind: [one for one in every if one.kind in kind] for kind in (DEATHS, FAULTS)}
+        self.place, self.world = self.bench.place, self.bench.world
+        self.root = self.world.store = self.place / "store"
+        self.policy, self.log = directory / "policy.yaml", directory / "log"
+        self.world.environment["PYLAYER_STORE"] = str(self.root)
+        self.programs = [self.place / name for name in ("first", "second", "third")]
         # Of deaths in the driver, with which kills end, others of the same name would learn.
-        for program in (*self.programs, directory / "long"):
+        for program in (*self.programs, self.place / "long"):
             shutil.copy(BUILD / "demo" / "pipelines", program)
-        self.reader = StoreReader(self.world.store)
+        self.reader = StoreReader(self.root)
         self.stored: Content = {}
         self.counts: Counter[str] = Counter()
         self.violations: list[str] = []
@@ -134,47 +121,41 @@ class Soak:
     # ---- processes -------------------------------------------------------------------------------
 
     def start(
-        self, command: list[str], lives: float = 3600, script: str = SLOW_COMPILES, disk: str = "", **more: str
+        self, command: list[str], lives: float = 3600, moment: Moment = NONE, driver: str = "", **more: str
     ) -> Child:
-        environment = self.world.environment | {
-            "PYLAYER_LOG": "error",
-            "PYLAYER_CONFIG": str(self.policy),
-            "PYLAYER_TEST_DRIVER": script,
-            "PYLAYER_TEST_DRIVER_WITNESS": str(self.witness),
-        }
-        if disk:
-            environment |= {"LD_PRELOAD": str(LIBRARY), "PYLAYER_TEST_STORAGE": disk}
-            environment |= {"PYLAYER_TEST_STORAGE_ROOT": str(self.world.store)}
-        environment |= more
-        with self.log.open("ab") as log:
+        script = ";".join(filter(None, (SLOW_COMPILES, driver, moment.script)))
+        more |= {"PYLAYER_CONFIG": str(self.policy), "PYLAYER_LOG": "error", "PYLAYER_TEST_DRIVER_COUNTS": ""}
+        environment = self.world.environment_with(self.bench.environment(script, True, **more))
+        prefix = [*tracer(), "/dev/null", str(self.place / "apart"), *moment.at, "--"] if moment.call else []
+        # An interpreter whose system calls fail may say so.
+        with (self.log.with_suffix(".calls") if moment.call else self.log).open("ab") as log:
             process = subprocess.Popen(
-                command, env=environment, stdout=subprocess.DEVNULL, stderr=log, cwd=self.world.directory
+                [*prefix, *command], env=environment, stdout=subprocess.DEVNULL, stderr=log, cwd=self.place
             )
-        now = time.monotonic()
-        what = f"{' '.join(command)} with {script!r}, {disk!r}"
-        return Child(process, what, now + lives, now + 120, may_fail=script != SLOW_COMPILES, may_die=":KILL" in disk)
+        what = f"{' '.join(command)}, {moment.name}, with {driver!r}, {more.get('PYLAYER_TEST_STORAGE')}"
+        return Child(process, what, time.monotonic() + lives, moment)
 
-    def demo(self, program: Path, seed: int, *way: str) -> list[str]:
-        return [str(program), "--count", "20", "--seed", str(seed), *way]
+    def demo(self, program: Path, seed: int, *way: str | int) -> list[str]:
+        return [str(program), *map(str, way), "--count", "20", "--seed", str(seed)]
 
     def start_program(self) -> None:
-        pick = self.chance
-        script = disk = ""
+        pick, moment, more = self.chance, NONE, {}
+        faults = self.options.faults
         if pick.random() < 0.3:
-            disk = pick.choice(KILLS).format(size=pick.randint(1, 6000), number=pick.randint(1, 4))
-        elif self.options.faults and pick.random() < 0.5:
-            disk = pick.choice(DISK_FAULTS)
-        if self.options.faults and pick.random() < 0.5:
-            script = f";{pick.choice(DRIVER_FAULTS)}"
+            moment = pick.choice(self.moments[DEATHS])
+        elif faults and pick.random() < 0.5:
+            moment = pick.choice(self.moments[FAULTS])
+        elif faults and pick.random() < 0.5:
+            more = {"PYLAYER_TEST_STORAGE": pick.choice(DISKS), "PYLAYER_TEST_STORAGE_ROOT": str(self.root)}
+        driver = pick.choice(DRIVERS) if faults else ""
         command = self.demo(pick.choice(self.programs), pick.choice(SEEDS), *pick.choice(WAYS))
         lives = pick.uniform(0, 0.4) if pick.random() < 0.5 else 3600
-        self.children.append(self.start(command, lives, SLOW_COMPILES + script, disk))
+        self.children.append(self.start(command, lives, moment, driver, **more))
 
     def start_compaction(self) -> None:
-        process = compact_everything(self.world.store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        now = time.monotonic()
+        process = compact_everything(self.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         lives = self.chance.uniform(0, 0.5) if self.chance.random() < 0.5 else 3600
-        self.children.append(Child(process, "a compaction", now + lives, now + 120))
+        self.children.append(Child(process, "a compaction", time.monotonic() + lives))
 
     def reap(self) -> None:
         """Kills what is due, and judges what has ended."""
@@ -187,15 +168,19 @@ class Soak:
             child.process.kill()
             status = child.process.wait()
             self.children.remove(child)
-            if status == -signal.SIGKILL:
-                self.require(killed or child.may_die, f"{child.what} was killed")
+            if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+                self.require(killed or child.moment.dies, f"{child.what} was killed")
                 self.counts["killed"] += 1
                 if not self.options.faults:
                     self.check_store()
             else:
-                good = status == 0 or (status > 0 and child.may_fail)
-                self.require(good, f"{child.what} ended with {status}")
-                self.counts["ended"] += 1
+                self.require(self.may_end(child.moment, status), f"{child.what} ended with {status}")
+                self.counts["not met" if child.moment.call and status == 125 else "ended"] += 1
+
+    def may_end(self, moment: Moment, status: int) -> bool:
+        if status in CRASHES:
+            return moment.may_crash
+        return status == 0 or (status > 0 and moment is not NONE)
 
     # ---- what happens meanwhile --------------------------------------------------------------------
 
@@ -208,9 +193,7 @@ class Soak:
         else:
             try:
                 # Not what a living process has mapped: cutting that cuts its memory.
-                files = [
-                    path for path in self.world.store.glob("store/*/*") if path.suffix not in (".tmp", ".live", "")
-                ]
+                files = [path for path in self.root.glob("store/*/*") if path.suffix not in (".tmp", ".live", "")]
                 path = self.chance.choice(files)
                 path.write_bytes(changed(self.chance, self.chance.choice(list(KINDS)), path.read_bytes()))
                 self.counts["files damaged"] += 1
@@ -219,12 +202,12 @@ class Soak:
 
     def run(self) -> None:
         end = time.monotonic() + self.options.minutes * 60
-        for command in LONG if self.options.faults else ():
-            # The witness keeps a descriptor each time that the driver is loaded.
-            self.long.append(self.start(list(command), PYLAYER_TEST_DRIVER_WITNESS=""))
+        for command, more in LONG if self.options.faults else ():
+            own = {name: value.format(place=self.place) for name, value in more.items()}
+            self.long.append(self.start(command, **own))
         disturbed = looked = time.monotonic()
         while time.monotonic() < end and self.counts["killed"] < self.options.kills:
-            while len(self.children) < self.options.processes:
+            while len(self.children) < self.options.jobs:
                 self.start_program()
             self.reap()
             if time.monotonic() > disturbed:
@@ -249,9 +232,9 @@ class Soak:
         child.process.kill()
         child.process.wait()
         first, second = (child.seen[len(child.seen) * at // 4 : len(child.seen) * (at + 1) // 4] for at in (1, 3))
-        for name, index, more in (("KiB", 0, self.options.growth), ("descriptors", 1, 0), ("threads", 2, 0)):
+        for name, index, more in (("KiB", 0, GROWTH), ("descriptors", 1, 0), ("threads", 2, 0)):
             most, least = (function(one[index] for one in part) for function, part in ((max, first), (min, second)))
-            print(f"{child.what.split(' with ')[0]}: {most} {name}, later {least}")
+            print(f"{child.what.split(',')[0]}: {most} {name}, later {least}")
             # What leaks is never given back: then the least is more than the most was.
             self.require(least <= most + more, f"{child.what} has grown from {most} {name} to {least}")
 
@@ -273,12 +256,12 @@ class Soak:
         """The checks at the end."""
         self.policy.unlink(missing_ok=True)
         (self.finish_faults if self.options.faults else self.finish_kills)()
-        lines = [line for path in (self.witness, self.log) for line in path.read_text(errors="replace").splitlines()]
-        for line in dict.fromkeys(line for line in lines if re.match("VIOLATION|Traceback|Fatal Python", line)):
-            self.require(False, line)
+        said = [path.read_text(errors="replace") for path in (self.place / "apart" / "witness", self.log)]
+        for line in dict.fromkeys("\n".join(said).splitlines()):
+            self.require(not re.match("VIOLATION|Traceback|Fatal Python", line), line)
 
     def finish_kills(self) -> None:
-        root = self.world.store
+        root = self.root
         compactions = [compact_everything(root) for _ in range(4)]
         while any(compaction.poll() is None for compaction in compactions):
             for claim in root.glob("store/*/compacting.*"):
@@ -321,28 +304,15 @@ class Soak:
         self.require(not newest["damaged_records"], f"the last run found damage: {newest['damage']}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--faults", action="store_true", help="the driver and the disk fail, files are damaged")
-    parser.add_argument("--minutes", type=float, default=60, help="no longer than this (%(default)s)")
-    parser.add_argument("--kills", type=int, default=1 << 30, help="so many processes are killed (as many as can be)")
-    parser.add_argument("--processes", type=int, default=4, help="so many run at a time (%(default)s)")
-    parser.add_argument("--growth", type=int, default=16384, help="KiB that a long process may grow (%(default)s)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all random choices (the time)")
-    options = parser.parse_args()
-    print(f"seed {options.seed}")
-    with tempfile.TemporaryDirectory(prefix="pylayer-soak-", ignore_cleanup_errors=True) as directory:
-        soak = Soak(Path(directory), options)
-        try:
-            soak.run()
-            soak.finish()
-        finally:
-            for child in [*soak.long, *soak.children]:
-                child.process.kill()
-    print(", ".join(f"{what}: {count:,}" for what, count in soak.counts.items()))
-    print(f"violations: {len(soak.violations)}")
-    return 1 if soak.violations else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def together(directory: Path, options: argparse.Namespace) -> int:
+    """Runs it, prints what came of it, and returns the exit status."""
+    run = Together(directory, options)
+    try:
+        run.run()
+        run.finish()
+    finally:
+        for child in [*run.long, *run.children]:
+            child.process.kill()
+    print(", ".join(f"{what}: {count:,}" for what, count in run.counts.items()))
+    print(f"violations: {len(run.violations)}; again: the same command with --seed {options.seed}")
+    return 1 if run.violations else 0
