@@ -253,6 +253,14 @@ def test_hit_needs_no_bytes_of_the_program(faulty: ScriptedDriver) -> None:
     assert faulty.world.last()["binary_hits"] == 8
 
 
+def test_threads_that_create_one_pipeline(faulty: ScriptedDriver) -> None:
+    """Of two threads that create a stored pipeline at the same time, one makes binaries of it, and the other waits."""
+    recipe = "device control modules\ncompute - : P0 shader=comp0\n"
+    faulty.recipe(recipe)
+    faulty.recipe(recipe, "--times", "2", script="create-binaries=slow:500?from-data")
+    assert (faulty.world.last()["binary_hits"], faulty.world.last()["compiled"]) == (2, 0)
+
+
 def test_own_cache_of_the_program(faulty: ScriptedDriver) -> None:
     """A call with a VkPipelineCache uses cells, because Vulkan forbids binaries beside a cache."""
     for compiled in (12, 0):

@@ -163,6 +163,8 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
  * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates
  * what is known of the fingerprint: enum Seen. With fingerprint 0 it merges all that have none. */
 bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known);
+/* Waits for a thread that gives what has this number. Unlock the mutex afterwards. Returns NULL if that takes too long. */
+pthread_mutex_t *stored_take_turn(Stored *stored, uint64_t number);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);
 

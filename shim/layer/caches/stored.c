@@ -55,26 +55,26 @@ static enum ReadResult read_and_give(Caches *caches, Place place)
     return result;
 }
 
-/* Waits for a thread that gives this record. Returns false if that takes too long. */
-static bool take_turn(pthread_mutex_t *turn)
+pthread_mutex_t *stored_take_turn(Stored *stored, uint64_t number)
 {
+    pthread_mutex_t *turn = &stored->turns[number % STORED_TURNS];
     uint64_t begin = 0;
     while (pthread_mutex_trylock(turn) != 0) {
         begin = begin ? begin : now_ns();
         if (now_ns() - begin > SPIN_NS)
-            return mutex_lock_within(turn, GIVEN_WAIT_NS);
+            return mutex_lock_within(turn, GIVEN_WAIT_NS) ? turn : NULL;
         sched_yield();
     }
-    return true;
+    return turn;
 }
 
 /* Gives a record, unless another thread has given it. Then *mine is false. */
 static enum ReadResult give(Caches *caches, Place place, bool *mine)
 {
     Stored *stored = &caches->store->stored;
-    pthread_mutex_t *turn = &stored->turns[place / STORE_ALIGNMENT % STORED_TURNS];
+    pthread_mutex_t *turn = stored_take_turn(stored, place / STORE_ALIGNMENT);
     enum ReadResult result = READ_DONE;
-    if (!take_turn(turn))
+    if (!turn)
         return result;
     *mine = !shared_map_find(&stored->given, place);
     if (*mine)

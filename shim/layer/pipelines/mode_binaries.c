@@ -105,11 +105,13 @@ static void take_record(Device *device, const Element *element, const StoredReco
         note_failure(device, element);
 }
 
-/* Makes binaries of what is stored under the pipeline's fingerprint, the oldest record first. */
+/* Makes binaries of what is stored under the pipeline's fingerprint, the oldest record first. Another thread that does
+ * it for the same pipeline is waited for. */
 static void read_stored(Device *device, const Element *element)
 {
     Store *store = &device->store;
     int cancellation = cancellation_off();
+    pthread_mutex_t *turn = stored_take_turn(&store->stored, element->fingerprint);
     for (Place place = 0; (place = index_next(store, element->fingerprint, place));) {
         StoredRecord stored;
         if (shared_map_find(&store->stored.given, place))
@@ -123,6 +125,8 @@ static void read_stored(Device *device, const Element *element)
             shared_map_put(&store->stored.given, place, 1, SIZE_MAX);
         free(stored.data);
     }
+    if (turn)
+        pthread_mutex_unlock(turn);
     cancellation_restore(cancellation);
 }
 

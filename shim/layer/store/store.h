@@ -58,7 +58,7 @@ typedef struct Stored {
     pthread_mutex_t mutex;    /* guards the files */
     StoredFile *files;        /* one that is gone keeps its place, without a name and entries */
     uint32_t file_count;
-    pthread_mutex_t turns[STORED_TURNS]; /* one is held while a record is given to the driver, by its place */
+    pthread_mutex_t turns[STORED_TURNS]; /* one is held while something is given to the driver: stored_take_turn */
     SharedMap given;                     /* places of records */
 } Stored;
 
