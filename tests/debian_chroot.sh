@@ -34,7 +34,8 @@ cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.cr
 find "$root/pylayer" -mindepth 1 -maxdepth 1 ! -name .venv ! -name build -exec rm -rf {} +
 tar -C "$top" --exclude=./.venv --exclude=./build --exclude=./dist --exclude=./.git -cf - . | tar -C "$root/pylayer" -xf -
 
-# Mounts end with the command: their namespace is its own.
+# Mounts end with the command: their namespace is its own. Tests make such namespaces, too, and the kernel changes how
+# mounts spread only where the root is one.
 # shellcheck disable=SC2016  # the inner shells' own variables
 exec env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PYTHON HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    unshare --mount sh -c 'mount -t proc proc "$0/proc"; exec chroot "$0" sh -c "cd /pylayer && exec \"\$@\"" sh "$@"' "$root" "$@"
+    unshare --mount sh -c 'mount --bind "$0" "$0"; mount -t proc proc "$0/proc"; exec chroot "$0" sh -c "cd /pylayer && exec \"\$@\"" sh "$@"' "$root" "$@"
