@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from scripted_driver import ScriptedDriver
-from world import BUILD, PACKAGE, ROOT, Run, World, python_hosts, quick_world, repeated, said, seen
+from world import BUILD, LAYER_NAME, PACKAGE, ROOT, Run, World, python_hosts, quick_world, repeated, said, seen
 
 from pylayer.policy import Policy
 
@@ -187,11 +187,10 @@ OTHERS = {
 
 def test_functions_that_are_not_intercepted(real: World) -> None:
     """vkGetDeviceProcAddr returns the driver's pointer for commands that the layer does not intercept."""
-    command = [str(BUILD / "tests" / "commands"), "1", "--", *INTERCEPTED, *OTHERS]
-    alone = real.run(command, VK_INSTANCE_LAYERS=None).stdout.splitlines()
-    under = real.run(command).stdout.splitlines()
+    recipe = f"device control\nwhere {' '.join(INTERCEPTED | OTHERS)}\n"
+    alone, under = (real.recipe(recipe, VK_INSTANCE_LAYERS=layers).stdout.split()[1:] for layers in (None, LAYER_NAME))
     assert len(alone) == len(under) == len(INTERCEPTED | OTHERS)
-    assert {line.split()[0] for line in {*alone} - {*under}} == INTERCEPTED
+    assert {found.partition("=")[0] for found in {*alone} - {*under}} == INTERCEPTED
 
 
 # ---- A policy class in a real process ------------------------------------------------------------

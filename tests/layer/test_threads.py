@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
 from scripted_driver import ScriptedDriver
@@ -22,6 +23,29 @@ compute C0 : P0 shader=comp1
 read D0 C0 exact
 read D1 C1 exact
 """
+
+
+def created(cache: str, number: int) -> str:
+    return f"compute {cache} : P0 shader=comp0 spec={number}\n"
+
+
+def creations(cache: str, first: int) -> str:
+    """Returns the lines of a thread that creates 16 pipelines, from one of them on."""
+    return "".join(created(cache, (first + number) % 16) for number in range(16))
+
+
+def merges(rounds: int, *caches: str) -> list[str]:
+    """Returns the lines of a thread for each merge, which it does so often."""
+    return [f"merge {pair}\n" * rounds for pair in caches]
+
+
+def beside(scripted: ScriptedDriver, before: str, *threads: str, **options: Any) -> None:
+    """Runs lines and then, beside each other and with the caches of those, the lines of threads. None may fail."""
+    paths = [scripted.directory / f"{number}.recipe" for number in range(1 + len(threads))]
+    for path, lines in zip(paths, [before, *threads], strict=True):
+        path.write_text(lines)
+    printed = scripted.program("recipes", "--shared", "--times", 1, *paths, **options).stdout
+    assert {line.split()[1] for line in printed.splitlines()} == {"result=0"}
 
 
 # ---- No thread waits for a compile --------------------------------------------------------------------------
@@ -74,18 +98,24 @@ def test_threads_that_take_turns(scripted: ScriptedDriver) -> None:
 def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) -> None:
     """One thread merges A into B while another merges B into A. The driver never sees both merges at once, so they
     cannot deadlock."""
-    scripted.program("merge_threads", "opposite", "20" if script == SLOW else "1000", script=script)
+    rounds = 20 if script == SLOW else 1000
+    before = DEVICE + "cache C0\ncache C1\n" + "".join(created(f"C{number % 2}", number) for number in range(8))
+    beside(scripted, before, *merges(rounds, "C0 C1", "C1 C0"), creations("-", 0), script=script)
 
 
 @pytest.mark.parametrize("script", [ONLY_CACHES, f"{ONLY_CACHES};{SLOW}"], ids=["quick", "slow"])
 def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) -> None:
     """Threads merge into an internally synchronized cache (VK_KHR_maintenance8) while others create pipelines with it,
     and no pipeline is lost."""
+    before = (
+        "device maintenance8 modules\ncache C0 synchronized\ncache C1\ncache C2\n" + created("C1", 0) + created("C2", 1)
+    )
+    threads = [creations("C0", first) for first in (0, 4, 8, 12)]
     for layered in (False, True):
-        scripted.program("merge_threads", "one", "20", script=script, layered=layered)
+        beside(scripted, before, *threads, *merges(20, "C0 C1", "C0 C2"), script=script, layered=layered)
     counters = scripted.world.last()
     assert counters["pipelines"] == 66 and counters["hits"] + counters["compiled"] == 66
-    scripted.program("merge_threads", "one", "1", script=script)
+    beside(scripted, before, *threads, *merges(1, "C0 C1", "C0 C2"), script=script)
     assert scripted.world.last()["compiled"] == 0
 
 
@@ -95,6 +125,7 @@ def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) ->
 COMMANDS = ["vkCreateRayTracingPipelinesNV", "vkCreateExecutionGraphPipelinesAMDX", "vkCreateDataGraphPipelinesARM"]
 
 HAS = "more-pipelines=yes"
+MORE = "device extension=VK_NV_ray_tracing modules\ncache C0\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -102,8 +133,8 @@ def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str)
     """While one thread is in the command, pipelines that another thread compiles for the same cache are not merged into
     it. Afterwards they are."""
     scripted.settings(mode="cells")
-    script = f"{HAS};create-more=wait:destroy-cache"
-    scripted.program("more_pipelines", "beside", command, script=script)
+    script = f"{HAS};create-more=wait:destroy-cache;pipeline=until:create-more"
+    beside(scripted, MORE, f"more {command} C0\n", creations("C0", 0), script=script)
     assert scripted.counts["compiles"] > 1 and scripted.counts["violations"] == 0
     assert scripted.world.last()["passed"] == 1
 
@@ -113,7 +144,8 @@ def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriv
     more. What is compiled is still stored."""
     scripted.settings(mode="cells")
     for compiled in (3, 0):
-        scripted.program("more_pipelines", "deferred", script=HAS, allow=True)
+        pipelines = "".join(created("C0", number) for number in range(3))
+        beside(scripted, f"{MORE}more {COMMANDS[2]} C0 deferred\n{pipelines}", script=HAS, allow=True)
         assert scripted.counts["compiles"] == compiled
         # The only violation is the program's own: nobody joins the operation before its cache is destroyed.
         assert scripted.violations == ["VIOLATION vkDestroyPipelineCache of a cache that is in use"]
@@ -130,7 +162,8 @@ def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriv
 def test_commands_where_the_driver_has_them(scripted: ScriptedDriver, settings: dict[str, str], library: str) -> None:
     """If the layer handles caches, it provides the same commands as the driver and no others."""
     scripted.settings(**settings)
-    found = scripted.program("commands", 3, "VK_NV_ray_tracing", "--", *COMMANDS, script=HAS).stdout
-    assert [line.split()[:2] for line in found.splitlines()] == [[command, library] for command in COMMANDS]
+    where = f"found: where {' '.join(COMMANDS)}\n"
+    _, *found = scripted.recipe(f"device extension=VK_NV_ray_tracing\n{where}", script=HAS).stdout.split()
+    assert [one.rpartition(",")[0] for one in found] == [f"{command}={library}" for command in COMMANDS]
     for script in ("", HAS):
-        assert scripted.program("commands", 3, "--", *COMMANDS, script=script).stdout == ""
+        assert scripted.recipe(f"device control\n{where}", script=script).stdout.split() == ["found"]

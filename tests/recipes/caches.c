@@ -25,25 +25,26 @@ static DataSlot shaped(const DataSlot *whole, const char *form)
     return out;
 }
 
-/* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] [unknown]: with a structure that
- * nobody knows */
+/* cache C0 [data=D0 form=whole|truncated|below|header|corrupted|foreign] [external] [synchronized] [unknown]: with
+ * one of the flags, or a structure that nobody knows */
 const char *run_cache(State *state, const Words *words)
 {
     int slot = slot_of(words->word[1], 'C');
     const char *source = words_value(words, "data"), *form = words_value(words, "form");
-    bool external = words_value(words, "external") != NULL;
+    bool external = words_value(words, "external") != NULL, synchronized = words_value(words, "synchronized") != NULL;
     int data_slot = source ? slot_of(source, 'D') : -1;
     if (slot < 0 || (source && (data_slot < 0 || !state->data[data_slot].bytes)))
         return source ? source : "slot";
     /* VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892 */
-    if (external && !state->device->has[CONTROL_FEATURE])
+    if ((external && !state->device->has[CONTROL_FEATURE]) || (synchronized && !state->device->has[MAINTENANCE_8]))
         return "feature";
     DataSlot data = source ? shaped(&state->data[data_slot], form ? form : "whole") : (DataSlot){0};
     const VkBaseInStructure unknown = {.sType = TYPE_UNKNOWN};
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
         .pNext = words_value(words, "unknown") ? &unknown : NULL,
-        .flags = external ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT : 0,
+        .flags = (external ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT : 0) |
+                 (synchronized ? VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR : 0),
         .initialDataSize = data.size,
         .pInitialData = data.bytes,
     };
@@ -86,6 +87,28 @@ const char *run_merge(State *state, const Words *words)
         return "sources";
     fprintf(state->out, "result=%d\n",
             vkMergePipelineCaches(state->device->handle, state->caches[into], count, sources));
+    return NULL;
+}
+
+/* more COMMAND C0 [deferred]: pipelines of a kind of which the layer knows nothing, in a cache, which an operation that
+ * nobody completes may still use. All these commands are alike but for the deferred operation that one of them takes. */
+const char *run_more(State *state, const Words *words)
+{
+    typedef VkResult(VKAPI_PTR * Create)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                         const VkAllocationCallbacks *, VkPipeline *);
+    typedef VkResult(VKAPI_PTR * CreateDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
+                                                 const void *, const VkAllocationCallbacks *, VkPipeline *);
+    VkDevice device = state->device->handle;
+    PFN_vkVoidFunction command = vkGetDeviceProcAddr(device, words->word[1]);
+    int slot = slot_of(words->word[2], 'C');
+    VkDeferredOperationKHR operation = words_value(words, "deferred") ? (VkDeferredOperationKHR)1 : VK_NULL_HANDLE;
+    VkPipeline pipeline;
+    if (!command || slot < 0 || !state->caches[slot])
+        return command ? words->word[2] : words->word[1];
+    fprintf(state->out, "result=%d\n",
+            strcmp(words->word[1], "vkCreateDataGraphPipelinesARM") == 0
+                ? ((CreateDeferred)command)(device, operation, state->caches[slot], 1, NULL, NULL, &pipeline)
+                : ((Create)command)(device, state->caches[slot], 1, NULL, NULL, &pipeline));
     return NULL;
 }
 

@@ -29,7 +29,8 @@ typedef struct Row {
 } Row;
 
 /* The words of a line `device` are those of rows and core_rows, and
- *   all, without=WORD,...  everything but rays, binaries and incremental, and but these
+ *   all, without=WORD,...  everything but rays, binaries, incremental and maintenance8, and but these
+ *   extension=NAME         an extension more, which has no features
  *   off=WORD,...           extensions of which the features are not enabled
  *   separate               Vulkan 1.3's features by a struct each
  *   modules                with a module of each shader, for elements of which the recipe has made none
@@ -63,6 +64,7 @@ static const Row rows[] = {
     {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0},
     {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0},
     {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0},
+    {"maintenance8", MAINTENANCE_8, "VK_KHR_maintenance8", TYPE_MAINTENANCE_8_FEATURES, 1, 1, 0},
     {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 5, 0},
     {"rays", RAYS, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, TYPE(ACCELERATION_STRUCTURE_FEATURES_KHR), 1, 1, 0},
     {"rays", RAYS, NULL, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0},
@@ -124,8 +126,7 @@ static bool is_wanted(const Request *request, const char *word, Feature feature)
     const char *without = words_value(request->words, "without");
     if (without && listed(without, word))
         return false;
-    if (words_value(request->words, word) ||
-        (words_value(request->words, "all") && feature != RAYS && feature != BINARIES && feature != INCREMENTAL))
+    if (words_value(request->words, word) || (words_value(request->words, "all") && feature < NOT_IN_ALL))
         return true;
     return feature == MAINTENANCE_5 && words_value(request->words, "binaries"); /* which cannot do without */
 }
@@ -205,6 +206,7 @@ static void enable(Device *device, Request *request)
     for (size_t i = 0; i < COUNT_OF(needed); i++)
         if (device->has[needed[i].feature])
             add_extension(request, needed[i].extension);
+    add_extension(request, words_value(request->words, "extension"));
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);

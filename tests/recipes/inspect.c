@@ -1,6 +1,7 @@
 /* inspect.c - what a driver says of a pipeline, and what a program attached to it. */
 #include "recipes.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 enum { MOST = 64 };
@@ -181,6 +182,20 @@ const char *run_attach(State *state, const Words *words)
 const char *run_attached(State *state, const Words *words)
 {
     return run_step(state, words, get_one);
+}
+
+/* where COMMAND ...: of each that there is the library that has it, and where in it */
+const char *run_where(State *state, const Words *words)
+{
+    for (int i = 1; i < words->count; i++) {
+        const char *command = (const char *)vkGetDeviceProcAddr(state->device->handle, words->word[i]);
+        Dl_info where = {0};
+        if (command && dladdr(command, &where))
+            fprintf(state->out, "%s=%s,%zx ", words->word[i], strrchr(where.dli_fname, '/') + 1,
+                    (size_t)(command - (const char *)where.dli_fbase));
+    }
+    fputc('\n', state->out);
+    return NULL;
 }
 
 /* about */

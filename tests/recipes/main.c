@@ -2,14 +2,15 @@
  * recipes - a Vulkan program that does what recipes say, and prints one line for each of their lines.
  *
  *   recipes [allocator]                              recipes from standard input
- *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] FILE...
+ *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] [--shared] FILE...
  *                                                    files, on one device, each with slots of its own
  *
  * A recipe is a line `device FEATURE...` and lines of calls: see the functions run_*. On standard input it stands
  * between `begin SALT` and `end`, and has a device of its own; recipes of other salts have other shaders. A line of a
  * file may begin with a name and a colon. What is printed for it begins with that name and the file's:
  * `derivatives.scene-parent result=0 P0=set`. Files run one after another, or, with --times, each so often and all at
- * the same time. What is printed says nothing that may differ between two runs of one driver.
+ * the same time. With --shared the first runs before, once, and the others begin with its caches in their slots. What is
+ * printed says nothing that may differ between two runs of one driver.
  *
  * --feedback, --statistics and --flags2 add these to each pipeline that has none; with --cache the program passes a
  * VkPipelineCache wherever a recipe passes none. What is printed last, `used=1 live=0 foreign=0`, is of `allocator`.
@@ -119,7 +120,8 @@ void state_clear(State *state)
         pipeline_slot_clear(state, &state->pipelines[i]);
         binary_slot_clear(state, &state->binaries[i]);
         binary_data_clear(&state->binary_data[i]);
-        vkDestroyPipelineCache(device->handle, state->caches[i], device->allocator);
+        if (!state->shared || state->caches[i] != state->shared->caches[i])
+            vkDestroyPipelineCache(device->handle, state->caches[i], device->allocator);
         free(state->data[i].bytes);
     }
     for (int i = 0; i < SHADER_COUNT; i++)
@@ -171,6 +173,7 @@ static void run_stdin(State *state)
 
 typedef struct Run {
     State state;
+    bool stays; /* for others */
     const char *path;
     pthread_t thread;
     char *text;
@@ -220,7 +223,8 @@ static void *run_file(void *argument)
         run_line(&run->state, call);
     }
     fclose(file);
-    state_clear(&run->state);
+    if (!run->stays)
+        state_clear(&run->state);
     fclose(run->state.out);
     return NULL;
 }
@@ -238,66 +242,96 @@ static void read_device_lines(char **paths, int count, char *text, size_t size)
     }
 }
 
-static void run_files(Device *device, Additions add, bool cache, uint32_t times, char **paths, int count)
+typedef struct Options {
+    Additions add;
+    bool cache, shared, counted;
+    uint32_t times;
+} Options;
+
+static void begin_run(Run *run, const Options *options, bool first)
+{
+    run->stays = options->shared && first;
+    if (run->stays)
+        run_file(run);
+    else if (options->times && pthread_create(&run->thread, NULL, run_file, run) != 0)
+        die("no more threads");
+}
+
+static void end_run(Run *run, const Options *options)
+{
+    if (options->times && !run->stays)
+        pthread_join(run->thread, NULL);
+    else if (!run->stays)
+        run_file(run);
+    fputs(run->text, stdout);
+    fflush(stdout); /* a driver may crash in the next */
+    free(run->text);
+}
+
+static void run_all(Device *device, const Options *options, char **paths, uint32_t count)
+{
+    uint32_t each = options->times ? options->times : 1, once = options->shared;
+    uint32_t run_count = once + (count - once) * each;
+    Run *runs = allocate(run_count, sizeof *runs);
+    for (uint32_t i = 0; i < run_count; i++) {
+        runs[i].path = paths[i < once ? 0 : once + (i - once) / each];
+        runs[i].state = (State){.device = device, .add = options->add, .shared = i && once ? &runs[0].state : NULL};
+        if (runs[i].state.shared)
+            memcpy(runs[i].state.caches, runs[0].state.caches, sizeof runs[i].state.caches);
+        begin_run(&runs[i], options, i == 0);
+    }
+    for (uint32_t i = 0; i < run_count; i++)
+        end_run(&runs[i], options);
+    if (once)
+        state_clear(&runs[0].state);
+    free(runs);
+}
+
+static void run_files(Device *device, const Options *options, char **paths, int count)
 {
     char text[16 * MAX_LINE] = "";
     read_device_lines(paths, count, text, sizeof text);
     Words words = words_cut(text);
     must(device_create(device, &words), "vkCreateDevice");
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    if (cache)
+    if (options->cache)
         must(vkCreatePipelineCache(device->handle, &info, device->allocator, &device->cache), "vkCreatePipelineCache");
-    uint32_t run_count = (uint32_t)count * (times ? times : 1);
-    Run *runs = allocate(run_count, sizeof *runs);
-    for (uint32_t i = 0; i < run_count; i++) {
-        runs[i] = (Run){.path = paths[i / (times ? times : 1)], .state = {.device = device, .add = add}};
-        if (times && pthread_create(&runs[i].thread, NULL, run_file, &runs[i]) != 0)
-            die("no more threads");
-    }
-    for (uint32_t i = 0; i < run_count; i++) {
-        if (times)
-            pthread_join(runs[i].thread, NULL);
-        else
-            run_file(&runs[i]);
-        fputs(runs[i].text, stdout);
-        fflush(stdout); /* a driver may crash in the next */
-        free(runs[i].text);
-    }
-    free(runs);
+    run_all(device, options, paths, (uint32_t)count);
     bool counted = device->allocator != NULL;
     device_destroy(device);
     if (counted)
         allocator_report();
 }
 
+/* Returns whether the word is an option, or a number behind --times. */
+static bool read_option(const char *word, const char *before, Options *options)
+{
+    const struct {
+        const char *word;
+        bool *flag;
+    } flags[] = {{"--feedback", &options->add.feedback}, {"--statistics", &options->add.statistics},
+                 {"--flags2", &options->add.flags2},     {"--cache", &options->cache},
+                 {"--shared", &options->shared},         {"allocator", &options->counted}};
+    for (size_t i = 0; i < COUNT_OF(flags); i++)
+        if (strcmp(word, flags[i].word) == 0)
+            return *flags[i].flag = true;
+    if (strcmp(before, "--times") == 0)
+        options->times = (uint32_t)strtoul(word, NULL, 10);
+    return strcmp(before, "--times") == 0 || strcmp(word, "--times") == 0;
+}
+
 int main(int count, char **arguments)
 {
     Device device = {.allocator = NULL};
-    Additions add = {.feedback = false};
-    bool cache = false, counted = false;
-    uint32_t times = 0;
+    Options options = {.times = 0};
     int at = 1;
-    for (; at < count; at++) {
-        if (strcmp(arguments[at], "--feedback") == 0)
-            add.feedback = true;
-        else if (strcmp(arguments[at], "--statistics") == 0)
-            add.statistics = true;
-        else if (strcmp(arguments[at], "--flags2") == 0)
-            add.flags2 = true;
-        else if (strcmp(arguments[at], "--cache") == 0)
-            cache = true;
-        else if (strcmp(arguments[at], "--times") == 0 && at + 1 < count)
-            times = (uint32_t)strtoul(arguments[++at], NULL, 10);
-        else if (strcmp(arguments[at], "allocator") == 0)
-            counted = true;
-        else
-            break;
-    }
+    while (at < count && read_option(arguments[at], arguments[at - 1], &options))
+        at++;
     /* Devices without callbacks of their own allocate from the instance's. */
-    const VkAllocationCallbacks *allocator = counted ? allocator_begin() : NULL;
+    const VkAllocationCallbacks *allocator = options.counted ? allocator_begin() : NULL;
     instance_create(&device, allocator);
     if (at < count) {
-        run_files(&device, add, cache, times, arguments + at, count - at);
+        run_files(&device, &options, arguments + at, count - at);
     } else {
         State *state = allocate(1, sizeof *state);
         *state = (State){.device = &device, .out = stdout};
@@ -305,7 +339,7 @@ int main(int count, char **arguments)
         free(state);
     }
     instance_destroy(&device, allocator);
-    if (counted)
+    if (options.counted)
         allocator_report();
     return 0;
 }

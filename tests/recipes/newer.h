@@ -11,6 +11,7 @@
 #define TYPE_ATTACHMENT_LOCATIONS ((VkStructureType)1000232001)
 #define TYPE_SHADER_OBJECT_FEATURES ((VkStructureType)1000482000)
 #define TYPE_INCREMENTAL_CACHE_FEATURES ((VkStructureType)1000637000)
+#define TYPE_MAINTENANCE_8_FEATURES ((VkStructureType)1000574000)
 #define TYPE_SHADER_CREATE_INFO ((VkStructureType)1000482002)
 /* No driver knows it. */
 #define TYPE_UNKNOWN ((VkStructureType)2000000001)

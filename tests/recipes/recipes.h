@@ -49,14 +49,16 @@ typedef enum {
     SHADER_OBJECTS,
     LOCAL_READ,
     DESCRIPTOR_HEAP,
-    BINARIES,
-    INCREMENTAL,
-    RAYS,
     INT64,
     TESSELLATION,
     GEOMETRY_SHADERS,
     VERTEX_STORES,
     FRAGMENT_STORES,
+    NOT_IN_ALL, /* the word `all` does not ask for those that follow */
+    BINARIES = NOT_IN_ALL,
+    INCREMENTAL,
+    MAINTENANCE_8,
+    RAYS,
     FEATURE_COUNT
 } Feature;
 
@@ -214,6 +216,7 @@ typedef struct State {
     Additions add;
     VkResult last; /* of the last line that created pipelines */
     uint64_t next_serial;
+    const struct State *shared; /* with whose caches the slots began, or NULL */
     const uint32_t *code[SHADER_COUNT];
     VkShaderModule modules[SHADER_COUNT];
     Identifier identifiers[SHADER_COUNT];
@@ -254,6 +257,8 @@ extern const char done[];
     LINE("key", 2, run_key)                                                                                            \
     LINE("binaries", 2, run_binaries)                                                                                  \
     LINE("bindata", 2, run_binary_data)                                                                                \
+    LINE("more", 3, run_more)                                                                                          \
+    LINE("where", 2, run_where)                                                                                        \
     LINE("release", 2, run_release)                                                                                    \
     LINE("unbinaries", 2, run_unbinaries)                                                                              \
     LINE("globalkey", 1, run_global_key)                                                                               \
