@@ -4,7 +4,6 @@
 
 #include "../files.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -111,9 +110,7 @@ static void *save_again(void *path)
 /* Again and again, in a thread that is still at it when main ends. Returns after the first time. */
 static void step_save_beside(char **arguments)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, save_again, arguments[0]))
-        die("no thread");
+    start_thread(save_again, arguments[0]);
     while (access(arguments[0], F_OK) != 0)
         usleep(1000);
 }

@@ -3,7 +3,6 @@
 #include "host.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,9 +19,7 @@ static void *exit_from_thread(void *milliseconds)
 /* After so many milliseconds, while main goes on creating pipelines. */
 static void step_exit_in_thread(char **arguments)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, exit_from_thread, arguments[0]))
-        die("no thread");
+    start_thread(exit_from_thread, arguments[0]);
     for (;;)
         host_create_pipelines(host_next_pipeline++, 1);
 }
@@ -32,14 +29,14 @@ static void exit_from_handler(int number)
     exit(4);
 }
 
-/* At the next moment when main holds a lock of somebody's (signal_under_lock.c, preloaded). */
+/* At the next moment when main holds a lock of somebody's (preloaded.c). */
 static void step_exit_under_lock(char **unused)
 {
     struct sigaction action = {.sa_handler = exit_from_handler};
     sigaction(SIGALRM, &action, NULL);
     atomic_int *armed = dlsym(RTLD_DEFAULT, "signal_under_lock_armed");
     if (!armed)
-        die("signal_under_lock is not preloaded");
+        die("preloaded.c is not preloaded");
     atomic_store(armed, 1);
 }
 
@@ -63,7 +60,6 @@ static void step_end(char **arguments)
 /* The rest of the steps, by the same program anew in the same process. */
 static void step_exec(char **unused)
 {
-    (void)unused;
     char *words[64] = {"host"};
     for (unsigned i = 0; rest_of_steps[i] && i + 2 < sizeof words / sizeof *words; i++)
         words[i + 1] = rest_of_steps[i];
@@ -73,7 +69,6 @@ static void step_exec(char **unused)
 
 static void *work_beside(void *unused)
 {
-    (void)unused;
     run_steps(rest_of_steps, "join");
     return NULL;
 }
@@ -81,14 +76,8 @@ static void *work_beside(void *unused)
 /* What stands before `join` is run by another thread, and main waits for its end. */
 static void step_thread(char **unused)
 {
-    (void)unused;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, work_beside, NULL) || pthread_join(thread, NULL))
-        die("no thread");
-    while (*rest_of_steps && strcmp(*rest_of_steps, "join") != 0)
-        rest_of_steps++;
-    if (*rest_of_steps)
-        rest_of_steps++;
+    pthread_join(start_thread(work_beside, NULL), NULL);
+    skip_past("join");
 }
 
 static void *work_on(void *unused)
@@ -101,9 +90,7 @@ static void *work_on(void *unused)
 /* main ends; the last thread to do so ends the process. */
 static void step_main_thread_ends(char **unused)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, work_on, NULL))
-        die("no thread");
+    start_thread(work_on, NULL);
     pthread_exit(NULL);
 }
 
@@ -113,14 +100,12 @@ static struct timespec relay_ends;
 static void *relay(void *unused)
 {
     struct timespec now;
-    pthread_t next;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (now.tv_sec > relay_ends.tv_sec || (now.tv_sec == relay_ends.tv_sec && now.tv_nsec > relay_ends.tv_nsec)) {
         run_steps(rest_of_steps, NULL);
         exit(0);
     }
-    if (pthread_create(&next, NULL, relay, NULL) || pthread_detach(next))
-        die("no thread");
+    pthread_detach(start_thread(relay, NULL));
     return unused;
 }
 

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Step *const tables[] = {vulkan_steps,  file_steps,   process_steps, limit_steps,
-                                     seccomp_steps, signal_steps, ending_steps,  python_steps,
-                                     stack_steps,   loader_steps, thread_steps,  cache_steps};
+static const Step *const tables[] = {vulkan_steps, file_steps,   process_steps, limit_steps, signal_steps,
+                                     ending_steps, loader_steps, thread_steps,  cache_steps};
 
 char **rest_of_steps;
 
@@ -44,6 +43,14 @@ int count_threads(bool (*holds)(pid_t thread))
     return count;
 }
 
+pthread_t start_thread(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, function, argument))
+        die("no thread");
+    return thread;
+}
+
 static const Step *find(const char *name)
 {
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
@@ -67,6 +74,12 @@ char **run_steps(char **steps, const char *until)
         steps = rest_of_steps;
     }
     return steps;
+}
+
+void skip_past(const char *word)
+{
+    while (*rest_of_steps && strcmp(*rest_of_steps++, word) != 0)
+        continue;
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
 #ifndef TEST_HOSTS_HOST_H
 #define TEST_HOSTS_HOST_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -19,14 +20,19 @@ typedef struct Step {
     void (*run)(char **arguments);
 } Step;
 
-extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], seccomp_steps[], signal_steps[],
-    ending_steps[], python_steps[], stack_steps[], loader_steps[], thread_steps[], cache_steps[];
+extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], signal_steps[], ending_steps[],
+    loader_steps[], thread_steps[], cache_steps[];
 
 /* Runs the steps up to the end, or to `until`, which is not run; returns where it stopped. */
 char **run_steps(char **steps, const char *until);
 
 /* The steps that come after the one that runs. */
 extern char **rest_of_steps;
+
+/* They go on behind this word, where there is one. */
+void skip_past(const char *word);
+
+pthread_t start_thread(void *(*function)(void *), void *argument);
 
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 __attribute__((format(printf, 1, 2), noreturn)) void die(const char *format, ...);

@@ -1,11 +1,20 @@
-/* limits.c - what setrlimit takes away. */
+/* limits.c - what setrlimit takes away, and the filters of sandboxes, written by hand. */
 #define _GNU_SOURCE
 #include "host.h"
 
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -53,8 +62,89 @@ static void step_spare_memory(char **arguments)
     say("little memory");
 }
 
+/* ---- what filters refuse, and how ---------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int calls[12];
+} groups[] = {
+    /* Files by name, as a process that does everything through a broker has it. */
+    {"open", {SYS_open, SYS_openat, SYS_creat, SYS_rename, SYS_renameat, SYS_unlink, SYS_unlinkat, SYS_mkdir, -1}},
+    {"thread", {SYS_clone, SYS_clone3, SYS_fork, SYS_vfork, -1}},
+    {"signals", {SYS_rt_sigpending, SYS_rt_sigtimedwait, -1}},
+    {"socket", {SYS_socket, SYS_connect, SYS_bind, -1}},
+    {"write", {SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, -1}},
+    {"sync", {SYS_fsync, SYS_fdatasync, SYS_dup, SYS_fstat, SYS_newfstatat, -1}},
+    {"stat", {SYS_stat, SYS_fstat, SYS_lstat, SYS_newfstatat, SYS_statx, SYS_getdents64, -1}},
+};
+
+static void install(const int *calls, unsigned action)
+{
+    struct sock_filter program[32] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    };
+    unsigned short used = 1;
+    for (const int *call = calls; *call >= 0; call++) {
+        program[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)*call, 0, 1);
+        program[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+    }
+    program[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {.len = used, .filter = program};
+    /* For all threads of the process, as sandboxes do that are entered late. */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter))
+        die("no seccomp: %s", strerror(errno));
+}
+
+static void refuse(const char *group, unsigned action)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (strcmp(groups[i].name, group) == 0) {
+            install(groups[i].calls, action);
+            say("sandbox: no %s", group);
+            return;
+        }
+    die("no group '%s'", group);
+}
+
+static void step_refuse(char **arguments)
+{
+    refuse(arguments[0], SECCOMP_RET_ERRNO | EPERM);
+}
+
+/* As Chromium's sandbox: the process ends. */
+static void step_forbid(char **arguments)
+{
+    refuse(arguments[0], SECCOMP_RET_KILL_PROCESS);
+}
+
+/* What kernels without a call say; a C library then tries the older one. */
+static void step_unknown(char **arguments)
+{
+    refuse(arguments[0], SECCOMP_RET_ERRNO | ENOSYS);
+}
+
+static void step_no_more(char **arguments)
+{
+    refuse(arguments[0], SECCOMP_RET_ERRNO | EAGAIN);
+}
+
+/* The program's own handler answers, as a sandbox with a broker has it. */
+static void answer(int number, siginfo_t *info, void *context)
+{
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EACCES;
+}
+
+static void step_trap(char **arguments)
+{
+    struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSYS, &action, NULL);
+    refuse(arguments[0], SECCOMP_RET_TRAP);
+}
+
 const Step limit_steps[] = {
-    {"limit", 2, step_limit},
-    {"spare-memory", 1, step_spare_memory},
-    {0},
+    {"limit", 2, step_limit},     {"spare-memory", 1, step_spare_memory},
+    {"refuse", 1, step_refuse},   {"forbid", 1, step_forbid},
+    {"unknown", 1, step_unknown}, {"no-more", 1, step_no_more},
+    {"trap", 1, step_trap},       {0},
 };

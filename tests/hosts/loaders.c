@@ -1,12 +1,12 @@
-/* loaders.c - the Vulkan loader opened by hand, several times and more than one of it; steps inside of dlopen. */
+/* loaders.c - the Vulkan loader opened by hand, several times and more than one of it; steps inside of dlopen; Python. */
 #define _GNU_SOURCE
 #define VK_NO_PROTOTYPES
 #include "host.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../layer/program.h"
 
@@ -61,7 +61,7 @@ static void step_two_loaders(char **arguments)
     say("two loaders: %d %d", first, create_and_close(&other, 32));
 }
 
-/* ---- steps inside of dlopen (constructor.c) ------------------------------------------------------ */
+/* ---- steps inside of dlopen (preloaded.c) ------------------------------------------------------ */
 
 static const char *inside_until; /* NULL: no steps */
 static void *opened_library;
@@ -87,18 +87,13 @@ static void *open_it(void *path)
     return NULL;
 }
 
-static void skip_word(void)
-{
-    rest_of_steps += *rest_of_steps != NULL;
-}
-
 /* dlopen LIBRARY ... opened: the steps are run by its constructor. */
 static void step_dlopen(char **arguments)
 {
     inside_until = "opened";
     open_it(arguments[0]);
     inside_until = NULL;
-    skip_word();
+    skip_past("opened");
 }
 
 /* dlclose ... closed: the steps are run by its destructor. */
@@ -107,27 +102,60 @@ static void step_dlclose(char **unused)
     inside_until = "closed";
     dlclose(opened_library);
     inside_until = NULL;
-    skip_word();
+    skip_past("closed");
 }
 
 /* dlopen-beside LIBRARY ... opened: another thread is in its constructor until the steps have been run. */
 static void step_dlopen_beside(char **arguments)
 {
-    pthread_t thread;
     beside = true;
     sem_init(&is_inside, 0, 0);
     sem_init(&may_leave, 0, 0);
-    if (pthread_create(&thread, NULL, open_it, arguments[0]))
-        die("no thread");
+    pthread_t thread = start_thread(open_it, arguments[0]);
     sem_wait(&is_inside);
     rest_of_steps = run_steps(rest_of_steps, "opened");
     sem_post(&may_leave);
     pthread_join(thread, NULL);
     beside = false;
-    skip_word();
+    skip_past("opened");
+}
+
+/* ---- a program that comes to embed Python while it runs --------------------------------------------- */
+
+/* python LIBRARY global|local CODE: opens it, starts it, runs code in it; later ones go on with the same. */
+static void step_python(char **arguments)
+{
+    static void *library;
+    static int (*run)(const char *);
+    if (!library) {
+        library = dlopen(arguments[0], RTLD_NOW | (strcmp(arguments[1], "global") ? RTLD_LOCAL : RTLD_GLOBAL));
+        if (!library)
+            die("%s", dlerror());
+        void (*start)(int) = (void (*)(int))dlsym(library, "Py_InitializeEx");
+        run = (int (*)(const char *))dlsym(library, "PyRun_SimpleString");
+        start(0);
+    }
+    say("python %d", run(arguments[2]));
+}
+
+/* Nothing of the layer's Python can be seen by others. */
+static void step_no_python_symbols(char **unused)
+{
+    static const char *const names[] = {"Py_Initialize", "Py_IsInitialized",  "PyExc_ValueError", "_Py_NoneStruct",
+                                        "PyInit_math",   "PyGILState_Ensure", "pylayer_shim"};
+    int seen = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        seen += dlsym(RTLD_DEFAULT, names[i]) != NULL;
+    say("symbols of Python: %d", seen);
 }
 
 const Step loader_steps[] = {
-    {"dlopen", 1, step_dlopen}, {"dlclose", 0, step_dlclose},         {"dlopen-beside", 1, step_dlopen_beside},
-    {"reload", 2, step_reload}, {"two-loaders", 2, step_two_loaders}, {0},
+    {"dlopen", 1, step_dlopen},
+    {"dlclose", 0, step_dlclose},
+    {"dlopen-beside", 1, step_dlopen_beside},
+    {"reload", 2, step_reload},
+    {"two-loaders", 2, step_two_loaders},
+    {"python", 3, step_python},
+    {"no-python-symbols", 0, step_no_python_symbols},
+    {0},
 };

@@ -3,9 +3,7 @@
 #include "host.h"
 
 #include <grp.h>
-#include <pthread.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +34,7 @@ static void run_child(pid_t child, bool by_exit)
         _exit(7);
     }
     say("child ended with %d", wait_for(child));
-    while (*rest_of_steps && strcmp(*rest_of_steps, "join") != 0)
-        rest_of_steps++;
-    if (*rest_of_steps)
-        rest_of_steps++;
+    skip_past("join");
 }
 
 static void step_fork(char **unused)

@@ -1,12 +1,11 @@
 /* threads.c - which threads there are and what only one thread may do, as sandboxes look at it; what becomes of a
- * thread; memory that stays. */
+ * thread; memory that stays; how much stack a call takes. */
 #define _GNU_SOURCE
 #include "host.h"
 
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -68,13 +67,11 @@ static void *work_privileged(void *main_may)
 /* What stands before 'join' runs in a thread that is scheduled as one that draws. */
 static void step_privileged(char **unused)
 {
-    pthread_t thread;
     cpu_set_t all;
-    if (sched_getaffinity(0, sizeof all, &all) || pthread_create(&thread, NULL, work_privileged, &all) ||
-        pthread_join(thread, NULL))
-        die("no thread");
-    while (*rest_of_steps && strcmp(*rest_of_steps++, "join") != 0)
-        continue;
+    if (sched_getaffinity(0, sizeof all, &all))
+        die("no processors");
+    pthread_join(start_thread(work_privileged, &all), NULL);
+    skip_past("join");
 }
 
 /* EINVAL with more than one thread; a system may forbid it to all. */
@@ -115,9 +112,7 @@ static void join(pthread_t thread)
 
 static void step_cancel(char **unused)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, load_a_cache, NULL))
-        die("no thread");
+    pthread_t thread = start_thread(load_a_cache, NULL);
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     pthread_cancel(thread);
     join(thread);
@@ -139,10 +134,7 @@ static void *create_pipelines(void *count)
 static void step_cancelled_pipelines(char **arguments)
 {
     unsigned count = (unsigned)atoi(arguments[0]);
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, create_pipelines, &count))
-        die("no thread");
-    join(thread);
+    join(start_thread(create_pipelines, &count));
 }
 
 static atomic_uint hammering;
@@ -164,8 +156,7 @@ static void step_hammer(char **arguments)
 {
     unsigned count = (unsigned)atoi(arguments[0]);
     for (unsigned i = 0; i < count; i++)
-        if (pthread_create(&(pthread_t){0}, NULL, hammer, NULL))
-            die("no thread");
+        start_thread(hammer, NULL);
     while (atomic_load(&hammering) < count)
         usleep(100);
 }
@@ -178,6 +169,67 @@ static void step_lock_memory(char **arguments)
     say("locked: %s", mlock(memory, size) ? strerror(errno) : "yes");
 }
 
+/* ---- little stack ------------------------------------------------------------------------------- */
+
+enum { PAINT = 0xa5 };
+
+static unsigned first, how_many;
+static VkResult result;
+
+static void *create(void *unused)
+{
+    result = host_create_pipelines(first, how_many);
+    return NULL;
+}
+
+static void *create_device_here(void *unused)
+{
+    run_steps((char *[]){"device", NULL}, NULL);
+    return unused;
+}
+
+static size_t run_on_stack(size_t bytes, void *(*function)(void *))
+{
+    /* A page below that cannot be written: what does not fit ends the program. */
+    uint8_t *memory = mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    mprotect(memory, 4096, PROT_NONE);
+    uint8_t *stack = memory + 4096;
+    memset(stack, PAINT, bytes);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_t thread;
+    if (pthread_attr_setstack(&attributes, stack, bytes) || pthread_create(&thread, &attributes, function, NULL))
+        die("no thread with a stack of %zu", bytes);
+    pthread_join(thread, NULL);
+    size_t untouched = 0;
+    while (untouched < bytes && stack[untouched] == PAINT)
+        untouched++;
+    munmap(memory, bytes + 4096);
+    return bytes - untouched;
+}
+
+/* stack BYTES hits|misses N: that many pipelines in a thread with so much stack. What was used goes to stderr. */
+static void step_stack(char **arguments)
+{
+    bool misses = strcmp(arguments[1], "misses") == 0;
+    how_many = (unsigned)atoi(arguments[2]);
+    first = misses ? host_next_pipeline : 0;
+    if (misses)
+        host_next_pipeline += how_many;
+    size_t used = run_on_stack((size_t)atol(arguments[0]), create);
+    fprintf(stderr, "stack used: %zu\n", used);
+    say("on a small stack: %d", result);
+}
+
+/* device-on-stack BYTES */
+static void step_device_on_stack(char **arguments)
+{
+    char **rest = rest_of_steps;
+    size_t used = run_on_stack((size_t)atol(arguments[0]), create_device_here);
+    rest_of_steps = rest;
+    fprintf(stderr, "stack used: %zu\n", used);
+}
+
 const Step thread_steps[] = {
     {"threads", 0, step_threads},
     {"privileged", 0, step_privileged},
@@ -187,5 +239,7 @@ const Step thread_steps[] = {
     {"hammer", 1, step_hammer},
     {"lock-memory", 1, step_lock_memory},
     {"cancelled-pipelines", 1, step_cancelled_pipelines},
+    {"stack", 3, step_stack},
+    {"device-on-stack", 1, step_device_on_stack},
     {0},
 };

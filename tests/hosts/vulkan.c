@@ -156,6 +156,45 @@ static void step_await_journal(char **arguments)
         die("no journal in %s", store);
 }
 
+/* What commands of VK_KHR_get_physical_device_properties2 say of the device and of pipeline binaries. */
+static void print_properties(uint32_t api_version, uint32_t extension_count, const char *command)
+{
+    static const char *const extension = VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME;
+    Program own = {0};
+    if (open_instance(&own, &(Wanted){.api = api_version,
+                                      .instance_extension_count = extension_count,
+                                      .instance_extensions = &extension}))
+        die("no instance");
+    PFN_vkGetPhysicalDeviceProperties2KHR get_properties =
+        (PFN_vkGetPhysicalDeviceProperties2KHR)vkGetInstanceProcAddr(own.instance, command);
+    VkPhysicalDevicePipelineBinaryPropertiesKHR binary = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = extension_count ? &binary : NULL};
+    if (get_properties)
+        get_properties(own.physical, &properties);
+    if (!extension_count)
+        vkGetPhysicalDeviceProperties2(own.physical, &properties);
+    say("%s internal=%u control=%u prefers=%u precompiled=%u compressed=%u", properties.properties.deviceName,
+        binary.pipelineBinaryInternalCache, binary.pipelineBinaryInternalCacheControl,
+        binary.pipelineBinaryPrefersInternalCache, binary.pipelineBinaryPrecompiledInternalCache,
+        binary.pipelineBinaryCompressedData);
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    vkGetPhysicalDeviceFeatures2(own.physical, &features);
+    say("%u", features.features.robustBufferAccess);
+    vkDestroyInstance(own.instance, NULL);
+}
+
+/* On Vulkan 1.1 by both names; on 1.0 by the extension's, with the extension and, as some programs do, without: what is
+ * found then may answer, and the loader's function has to. */
+static void step_properties(char **unused)
+{
+    print_properties(VK_API_VERSION_1_1, 1, "vkGetPhysicalDeviceProperties2");
+    print_properties(VK_API_VERSION_1_1, 1, "vkGetPhysicalDeviceProperties2KHR");
+    print_properties(VK_API_VERSION_1_0, 1, "vkGetPhysicalDeviceProperties2KHR");
+    print_properties(VK_API_VERSION_1_0, 0, "vkGetPhysicalDeviceProperties2KHR");
+}
+
 const Step vulkan_steps[] = {
     {"names", 2, step_names},
     {"layer", 1, step_layer},
@@ -168,5 +207,6 @@ const Step vulkan_steps[] = {
     {"destroy-device", 0, step_destroy_device},
     {"destroy-instance", 0, step_destroy_instance},
     {"await-journal", 1, step_await_journal},
+    {"properties", 0, step_properties},
     {0},
 };

@@ -208,7 +208,7 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
     """exit() in a signal handler does not wait for a lock of the layer that the interrupted code of the same thread
     holds."""
     words = [step if step != "arm" else "exit-under-lock" for step in steps]
-    preload = str(BUILD / "tests" / "libsignal_under_lock.so")
+    preload = str(BUILD / "tests" / "libpreloaded.so")
     process = world.run(
         [str(HOST), "instance", *words, "pipelines", "2", "end", "exit"],
         check=False,
@@ -384,7 +384,7 @@ def test_environment_is_read_on_the_programs_thread(world: World) -> None:
     is RADV's, in each vkCreatePipelineCache, or that of its stand-in for the kernel (tests/radv.py)."""
     for _ in range(2):
         run = ["instance", "device", "pipelines", 3, *END]
-        process = run_host(world, *run, LD_PRELOAD=str(BUILD / "tests" / "libwatch_environment.so"))
+        process = run_host(world, *run, LD_PRELOAD=str(BUILD / "tests" / "libpreloaded.so"))
         asked = {line.rpartition(" ")[2] for line in process.stderr.splitlines() if " asks for " in line}
         assert asked <= {"VK_ENABLE_PIPELINE_CACHE", "DRM_SHIM_DEBUG"}
     assert world.last()["hits"] == 3
@@ -457,7 +457,7 @@ def test_python_of_the_programs(world: World, library: str, scope: str, when: st
 # ---- Inside of dlopen ----------------------------------------------------------------------------
 
 
-LIBRARY = str(BUILD / "tests" / "libconstructor.so")
+LIBRARY = str(BUILD / "tests" / "libpreloaded.so")
 USE = ("instance", "device", "pipelines", "4")
 INSIDE: dict[str, tuple[str, ...]] = {
     "constructor": ("dlopen", LIBRARY, *USE, *END, "opened"),

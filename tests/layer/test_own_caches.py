@@ -107,7 +107,7 @@ def test_what_the_layer_writes(real: World, file: Path) -> None:
     assert real.outcomes() == {"altered": 1}
 
 
-LIBRARY = str(BUILD / "tests" / "libconstructor.so")
+LIBRARY = str(BUILD / "tests" / "libpreloaded.so")
 #: Moments at which a program reads its cache: steps before the instance, and after the pipelines. FILE is the file.
 MOMENTS = {
     "destroyed": ([], ["save-cache", "FILE", "destroy-cache", *END]),
