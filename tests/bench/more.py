@@ -141,21 +141,22 @@ def sample(world: World, way: str, work: str, threads: int, pipelines: int) -> t
     """Returns nanoseconds for each creation, from the start of the threads to their end and of the processors: of the
     fastest round, as the others were interrupted."""
 
-    def run(*arguments: object) -> tuple[float, float]:
+    def run(work: str, rounds: int, count: int, cache: Path | str = "object") -> tuple[float, float]:
         caches, layers = SHARING[way]
-        words = [BUILD / "bench" / "threads", threads, arguments[0], caches, *arguments[1:]]
+        words = [BUILD / "bench" / "threads", work, caches, rounds, "--threads", threads, "--count", count]
+        words += ["--cache", cache] if caches != "none" else []
         result = json.loads(world.run(list(map(str, words)), VK_INSTANCE_LAYERS=layers).stdout)
         return tuple(min(result[key]) / result["creations"] for key in ("rounds_ns", "rounds_processor_ns"))
 
     shutil.rmtree(world.store, ignore_errors=True)
     if work == "again":
-        return run("hits", pipelines, max(20, 160 // threads))
+        return run("hits", max(20, 160 // threads), pipelines)
     if work == "misses":
-        return run("misses", pipelines // 2 // threads, 1)
+        return run("misses", 1, pipelines // 2)
     file = world.directory / "application.cache"
     file.unlink(missing_ok=True)
-    run("misses", pipelines // threads, 1, file)
-    times = run("misses", pipelines // threads, 1, file)
+    run("misses", 1, pipelines, file)
+    times = run("misses", 1, pipelines, file)
     assert SHARING[way][1] is None or world.last()["compiled"] == 0, world.last()
     return times
 

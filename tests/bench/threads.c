@@ -1,16 +1,14 @@
 /*
  * How threads get along when they create pipelines at the same time.
  *
- *   threads THREADS hits|misses none|shared|own [COUNT [ROUNDS [FILE]]]
+ *   threads hits|misses none|shared|own ROUNDS [OPTION]...     options of the demo: --threads, --count, --cache, --device
  *
- * hits: COUNT pipelines are created once; then, ROUNDS times, every thread creates all of them. misses: ROUNDS times,
- * every thread creates COUNT that nobody has created before. With no VkPipelineCache, with one that all threads share,
- * or with one for each thread; the caches begin with what FILE holds, and where there is none it gets their data in the
- * end, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each
- * round, the nanoseconds from the start of all threads to the end of the last one, and the processor time of the
- * process. Destroying is not timed.
- *
- * It takes the first GPU, and asks of it what the demo asks of one; DEVICE=NAME or NUMBER chooses another.
+ * hits: --count pipelines are created once; then, ROUNDS times, every thread creates all of them. misses: ROUNDS times,
+ * the threads together create --count that nobody has created before. With the VkPipelineCache that --cache says, if any:
+ * one that all threads share, or one for each thread. --cache FILE gets their data in the end where there is no such
+ * file, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each
+ * round, the nanoseconds from the start of all threads to the end of the last one, and the processor time of the process.
+ * Destroying is not timed.
  */
 #include "../demo/run.h"
 
@@ -20,17 +18,15 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_THREADS = 64, MAX_ROUNDS = 100000 };
+enum { MAX_THREADS = 256 };
 
-typedef enum { NO_CACHE, SHARED_CACHE, OWN_CACHES } Caches;
-
-static Context context;
+static Device device;
 static Objects objects;
-static Options options = {.kind = KIND_MIXED, .api = VK_API_VERSION_1_1, .seed = 1};
+static Options options;
 static Kitchen kitchen = {.objects = &objects, .options = &options};
 
 static uint32_t thread_count, count, rounds;
-static bool misses;
+static bool misses, own;
 static Recipe *recipes; /* count of them, or as many for each thread */
 static VkPipelineCache caches[MAX_THREADS];
 static pthread_barrier_t barrier;
@@ -46,7 +42,7 @@ static VkPipeline create_one(Recipe *recipe, VkPipelineCache cache)
 {
     VkPipeline pipeline;
     Call kind = recipe->compute.sType ? CALL_COMPUTE : CALL_GRAPHICS;
-    must(create(&context, cache, kind, VK_NULL_HANDLE, 1, info_of(recipe, kind), &pipeline), "vkCreate*Pipelines");
+    must(create(&device, cache, kind, VK_NULL_HANDLE, 1, info_of(recipe, kind), &pipeline), "vkCreate*Pipelines");
     return pipeline;
 }
 
@@ -67,34 +63,34 @@ static void *run_thread(void *argument)
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
         for (uint32_t i = 0; i < count; ++i)
-            vkDestroyPipeline(context.device, pipelines[i], NULL);
+            vkDestroyPipeline(device.handle, pipelines[i], NULL);
     }
     free(pipelines);
     return NULL;
 }
 
-static void create_caches(Caches wanted)
+static void create_caches(void)
 {
     caches[0] = objects.cache;
     for (uint32_t i = 1; i < thread_count; ++i) {
         caches[i] = objects.cache;
-        if (wanted == OWN_CACHES) {
+        if (own) {
             Objects others = objects;
-            create_cache(&others, context.device, &options);
+            create_cache(&others, device.handle, &options);
             caches[i] = others.cache;
         }
     }
 }
 
 /* All that the rounds create, once, for every cache. */
-static void fill_caches(Caches wanted)
+static void fill_caches(void)
 {
     for (uint32_t i = 0; i < count; ++i) {
         prepare_recipe(&recipes[i], i);
-        vkDestroyPipeline(context.device, create_one(&recipes[i], caches[0]), NULL);
+        vkDestroyPipeline(device.handle, create_one(&recipes[i], caches[0]), NULL);
     }
-    for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES; ++i)
-        must(vkMergePipelineCaches(context.device, caches[i], 1, &caches[0]), "vkMergePipelineCaches");
+    for (uint32_t i = 1; i < thread_count && own; ++i)
+        must(vkMergePipelineCaches(device.handle, caches[i], 1, &caches[0]), "vkMergePipelineCaches");
 }
 
 static uint64_t processor_ns(void)
@@ -128,64 +124,52 @@ static void run_rounds(uint64_t *results, uint64_t *processor)
         pthread_join(threads[i], NULL);
 }
 
-static uint32_t argument(char **arguments, int have, int index, uint32_t otherwise, uint32_t most)
+static void print_numbers(const char *name, const uint64_t *numbers)
 {
-    if (index >= have)
-        return otherwise;
-    unsigned long value = strtoul(arguments[index], NULL, 10);
-    if (value < 1 || value > most)
-        die("wrong number: %s", arguments[index]);
-    return (uint32_t)value;
+    printf(", \"%s\": [", name);
+    for (uint32_t round = 0; round < rounds; ++round)
+        printf("%s%llu", round ? ", " : "", (unsigned long long)numbers[round]);
+    printf("]");
 }
 
 int main(int argument_count, char **arguments)
 {
-    static const char *const names[] = {"none", "shared", "own"};
-    uint32_t wanted = 0;
-    while (argument_count > 3 && wanted < 3 && strcmp(arguments[3], names[wanted]))
-        ++wanted;
-    if (argument_count < 4 || wanted == 3 || (strcmp(arguments[2], "hits") && strcmp(arguments[2], "misses")))
-        die("usage: threads THREADS hits|misses none|shared|own [COUNT [ROUNDS [FILE]]]");
-    misses = !strcmp(arguments[2], "misses");
-    thread_count = argument(arguments, argument_count, 1, 1, MAX_THREADS);
-    count = argument(arguments, argument_count, 4, misses ? 16 : 256, 4096);
-    rounds = argument(arguments, argument_count, 5, misses ? 1 : 20, MAX_ROUNDS);
-    options.device = getenv("DEVICE");
-    options.cache_file = argument_count > 6 && wanted != NO_CACHE ? arguments[6] : NULL;
-    options.cache = wanted == NO_CACHE ? CACHE_NONE : options.cache_file ? CACHE_FILE : CACHE_OBJECT;
+    if (argument_count < 4)
+        die("usage: threads hits|misses none|shared|own ROUNDS [OPTION]...");
+    misses = !strcmp(arguments[1], "misses");
+    own = !strcmp(arguments[2], "own");
+    rounds = (uint32_t)strtoul(arguments[3], NULL, 10);
+    options = options_parse(argument_count - 3, arguments + 3);
+    thread_count = options.threads;
+    count = options.count / (misses ? thread_count : 1);
 
-    context_create_instance(&context, &options);
-    context_create_device(&context, &options);
-    objects_create(&objects, &context, &options);
+    device_open(&device, &options);
+    objects_create(&objects, &device, &options);
     recipes = allocate((size_t)count * (misses ? thread_count : 1), sizeof *recipes);
     uint64_t *results = allocate(rounds, sizeof *results), *processor = allocate(rounds, sizeof *processor);
     if (pthread_barrier_init(&barrier, NULL, thread_count + 1))
         die("out of memory");
-    create_caches((Caches)wanted);
+    create_caches();
     if (!misses)
-        fill_caches((Caches)wanted);
+        fill_caches();
     /* What starts with the device, or follows from filling, is over then. */
     nanosleep(&(struct timespec){0, 300000000}, NULL);
     run_rounds(results, processor);
 
-    printf("{\"threads\": %u, \"creations\": %llu, \"rounds_ns\": [", thread_count,
-           (unsigned long long)count * thread_count);
-    for (uint32_t round = 0; round < rounds; ++round)
-        printf("%s%llu", round ? ", " : "", (unsigned long long)results[round]);
-    printf("], \"rounds_processor_ns\": [");
-    for (uint32_t round = 0; round < rounds; ++round)
-        printf("%s%llu", round ? ", " : "", (unsigned long long)processor[round]);
-    printf("]}\n");
+    printf("{\"threads\": %u, \"creations\": %llu", thread_count, (unsigned long long)count * thread_count);
+    print_numbers("rounds_ns", results);
+    print_numbers("rounds_processor_ns", processor);
+    printf("}\n");
 
-    bool saves = options.cache_file && !objects.cache_loaded_bytes;
-    for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES; ++i) {
+    bool saves = options.cache == CACHE_FILE && !objects.cache_loaded_bytes;
+    for (uint32_t i = 1; i < thread_count && own; ++i) {
         if (saves)
-            must(vkMergePipelineCaches(context.device, caches[0], 1, &caches[i]), "vkMergePipelineCaches");
-        vkDestroyPipelineCache(context.device, caches[i], NULL);
+            must(vkMergePipelineCaches(device.handle, caches[0], 1, &caches[i]), "vkMergePipelineCaches");
+        vkDestroyPipelineCache(device.handle, caches[i], NULL);
     }
     if (saves)
-        cache_save(&objects, context.device, options.cache_file);
-    objects_destroy(&objects, context.device);
-    context_destroy(&context);
+        cache_save(&objects, device.handle, options.cache_file);
+    objects_destroy(&objects, device.handle);
+    device_close(&device);
     return 0;
 }

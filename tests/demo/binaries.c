@@ -1,8 +1,5 @@
 #include "binaries.h"
 
-#include "../files.h"
-#include "../pipeline_binary.h"
-
 #include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
@@ -15,13 +12,15 @@
 // binaries, and of each of them its key, a 64-bit size, and the data. A key is its size in 32 bits and 32 bytes. The
 // program believes what it reads there, as programs do: nothing tells it of damage.
 
-enum { KEY_BYTES = 36, MAGIC_BYTES = 4, HEAD_BYTES = MAGIC_BYTES + KEY_BYTES + 4 };
+enum { KEY_BYTES = 36, SIZE_BYTES = 8, MAGIC_BYTES = 4 };
 
-// All binaries of one pipeline, as the file has them. There may be none: then the pipeline is created as ever.
+// All binaries of one pipeline. There may be none: then the pipeline is created as ever.
 typedef struct Entry {
     struct Entry *next;
-    uint8_t *bytes;
-    size_t size;
+    VkPipelineBinaryKeyKHR key;
+    uint32_t count;
+    VkPipelineBinaryKeyKHR *keys;
+    VkPipelineBinaryDataKHR *data;
 } Entry;
 
 // Binaries of the driver.
@@ -38,13 +37,8 @@ typedef struct Made {
     NUMBER(compiled) NUMBER(import_failed) NUMBER(from_binaries_failed) NUMBER(read_failed)
 
 struct Binaries {
-    const Context *context;
+    const Device *device;
     const Options *options;
-    PFN_vkGetPipelineKeyKHR get_key;
-    PFN_vkCreatePipelineBinariesKHR create_binaries;
-    PFN_vkDestroyPipelineBinaryKHR destroy_binary;
-    PFN_vkGetPipelineBinaryDataKHR get_data;
-    PFN_vkReleaseCapturedPipelineDataKHR release_captured;
     VkPhysicalDevicePipelineBinaryPropertiesKHR properties;
     VkPipelineBinaryKeyKHR global_key;
     const char *archive; // what became of the file
@@ -58,88 +52,109 @@ struct Binaries {
     VkResult import_result; // the last that was no success
 };
 
-static uint32_t number_at(const uint8_t *bytes)
-{
-    uint32_t number;
-    memcpy(&number, bytes, sizeof number);
-    return number;
-}
-
-static uint64_t size_at(const uint8_t *bytes)
-{
-    uint64_t size;
-    memcpy(&size, bytes, sizeof size);
-    return size;
-}
-
 static int by_key(const void *one, const void *other)
 {
-    return memcmp(((const Entry *)one)->bytes, ((const Entry *)other)->bytes, KEY_BYTES);
+    return memcmp(&((const Entry *)one)->key.keySize, &((const Entry *)other)->key.keySize, KEY_BYTES);
 }
 
 static const Entry *find(const Binaries *binaries, const VkPipelineBinaryKeyKHR *key)
 {
-    Entry wanted = {.bytes = (uint8_t *)(uintptr_t)&key->keySize};
+    Entry wanted = {.key = *key};
     Entry *const *found = tfind(&wanted, &binaries->tree, by_key);
     return found ? *found : NULL;
 }
 
-static void add(Binaries *binaries, uint8_t *bytes, size_t size)
+static Entry *new_entry(VkPipelineBinaryKeyKHR key, uint32_t count)
 {
     Entry *entry = allocate(1, sizeof *entry);
-    *entry = (Entry){NULL, bytes, size};
+    *entry = (Entry){NULL, key, count, allocate(count, sizeof *entry->keys), allocate(count, sizeof *entry->data)};
+    return entry;
+}
+
+static void free_entry(Entry *entry)
+{
+    for (uint32_t i = 0; i < entry->count; ++i)
+        free(entry->data[i].pData);
+    free(entry->keys);
+    free(entry->data);
+    free(entry);
+}
+
+static void add(Binaries *binaries, Entry *entry)
+{
     *binaries->last = entry;
     binaries->last = &entry->next;
     ++binaries->entry_count;
     tsearch(entry, &binaries->tree, by_key);
 }
 
-static size_t size_of_entry(const uint8_t *bytes, size_t left)
+static void *take(FILE *file, void *out, size_t size)
 {
-    size_t size = KEY_BYTES + 4;
-    uint32_t count = left < size ? 0 : number_at(bytes + KEY_BYTES);
-    for (uint32_t i = 0; i < count && size + KEY_BYTES + 8 <= left; ++i)
-        size += KEY_BYTES + 8 + size_at(bytes + size + KEY_BYTES);
-    if (size > left)
+    if (fread(out, 1, size, file) != size)
         die("the archive ends early");
-    return size;
+    return out;
+}
+
+static VkPipelineBinaryKeyKHR take_key(FILE *file)
+{
+    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    take(file, &key.keySize, KEY_BYTES);
+    return key;
+}
+
+static Entry *take_entry(FILE *file)
+{
+    const VkPipelineBinaryKeyKHR key = take_key(file);
+    uint32_t count;
+    take(file, &count, sizeof count);
+    Entry *entry = new_entry(key, count);
+    for (uint32_t i = 0; i < count; ++i) {
+        uint64_t size;
+        entry->keys[i] = take_key(file);
+        take(file, &size, SIZE_BYTES);
+        entry->data[i] = (VkPipelineBinaryDataKHR){size, take(file, allocate(size, 1), size)};
+    }
+    return entry;
 }
 
 // Binaries of another global key are of no use (VK_KHR_pipeline_binary: 'must not be passed').
 static void load(Binaries *binaries, const char *path)
 {
-    size_t size = 0, at = HEAD_BYTES;
-    uint8_t *bytes = path ? read_file(path, &size) : NULL;
-    binaries->archive = bytes ? "loaded" : "absent";
-    if (!bytes)
+    char magic[MAGIC_BYTES];
+    uint32_t count;
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    if (!file)
         return;
-    if (size < HEAD_BYTES || memcmp(bytes, "BINS", MAGIC_BYTES) != 0)
+    if (memcmp(take(file, magic, sizeof magic), "BINS", sizeof magic) != 0)
         die("%s is no archive", path);
-    bool same = memcmp(bytes + MAGIC_BYTES, &binaries->global_key.keySize, KEY_BYTES) == 0;
-    if (!same && !binaries->options->any_global_key)
-        binaries->archive = "stale";
-    uint32_t count = same || binaries->options->any_global_key ? number_at(bytes + MAGIC_BYTES + KEY_BYTES) : 0;
-    for (uint32_t i = 0; i < count; ++i) {
-        size_t length = size_of_entry(bytes + at, size - at);
-        uint8_t *copy = allocate(length, 1);
-        memcpy(copy, bytes + at, length);
-        add(binaries, copy, length);
-        at += length;
-    }
-    free(bytes);
+    const VkPipelineBinaryKeyKHR key = take_key(file);
+    bool usable =
+        memcmp(&key.keySize, &binaries->global_key.keySize, KEY_BYTES) == 0 || binaries->options->any_global_key;
+    binaries->archive = usable ? "loaded" : "stale";
+    take(file, &count, sizeof count);
+    for (uint32_t i = 0; usable && i < count; ++i)
+        add(binaries, take_entry(file));
+    fclose(file);
 }
 
 void binaries_save(const Binaries *binaries)
 {
-    if (!binaries->options->archive)
-        return;
-    FILE *file = fopen(binaries->options->archive, "wb");
-    bool written = file && fwrite("BINS", MAGIC_BYTES, 1, file) == 1 &&
-                   fwrite(&binaries->global_key.keySize, KEY_BYTES, 1, file) == 1 &&
-                   fwrite(&binaries->entry_count, 4, 1, file) == 1;
-    for (const Entry *entry = binaries->entries; written && entry; entry = entry->next)
-        written = fwrite(entry->bytes, entry->size, 1, file) == 1;
-    if (!written || fclose(file) != 0)
+    FILE *file = binaries->options->archive ? fopen(binaries->options->archive, "wb") : NULL;
+    if (file) {
+        fwrite("BINS", MAGIC_BYTES, 1, file);
+        fwrite(&binaries->global_key.keySize, KEY_BYTES, 1, file);
+        fwrite(&binaries->entry_count, sizeof binaries->entry_count, 1, file);
+    }
+    for (const Entry *entry = binaries->entries; file && entry; entry = entry->next) {
+        fwrite(&entry->key.keySize, KEY_BYTES, 1, file);
+        fwrite(&entry->count, sizeof entry->count, 1, file);
+        for (uint32_t i = 0; i < entry->count; ++i) {
+            fwrite(&entry->keys[i].keySize, KEY_BYTES, 1, file);
+            fwrite(&(uint64_t){entry->data[i].dataSize}, SIZE_BYTES, 1, file);
+            fwrite(entry->data[i].pData, 1, entry->data[i].dataSize, file);
+        }
+    }
+    if (binaries->options->archive && (!file || ferror(file) | fclose(file)))
         die("%s cannot be written", binaries->options->archive);
 }
 
@@ -149,7 +164,7 @@ static void drop(const Binaries *binaries, Made *made)
 {
     for (uint32_t i = 0; made && i < made->count; ++i)
         if (made->handles[i])
-            binaries->destroy_binary(binaries->context->device, made->handles[i], NULL);
+            binaries->device->commands.destroy_binary(binaries->device->handle, made->handles[i], NULL);
     free(made);
 }
 
@@ -161,7 +176,7 @@ static Made *fetch(const Binaries *binaries, const VkPipelineBinaryCreateInfoKHR
                                               .pipelineBinaryCount = count};
     *result = VK_SUCCESS;
     if (count == 0)
-        *result = binaries->create_binaries(binaries->context->device, info, NULL, &handles);
+        *result = binaries->device->commands.create_binaries(binaries->device->handle, info, NULL, &handles);
     if (*result != VK_SUCCESS)
         return NULL;
     Made *made = allocate(1, sizeof *made + handles.pipelineBinaryCount * sizeof *made->handles);
@@ -169,7 +184,7 @@ static Made *fetch(const Binaries *binaries, const VkPipelineBinaryCreateInfoKHR
     // Outputs: of data each is a binary, or VK_NULL_HANDLE. VK_INCOMPLETE may leave out others.
     memset(made->handles, count ? 0xab : 0, made->count * sizeof *made->handles);
     handles.pPipelineBinaries = made->handles;
-    *result = binaries->create_binaries(binaries->context->device, info, NULL, &handles);
+    *result = binaries->device->commands.create_binaries(binaries->device->handle, info, NULL, &handles);
     if (*result == VK_SUCCESS) {
         made->count = handles.pipelineBinaryCount;
         return made;
@@ -188,53 +203,40 @@ static Made *probe(const Binaries *binaries, Recipe *recipe, Call kind)
 }
 
 // A size that grew between the calls is asked for again.
-static bool write_binary(const Binaries *binaries, VkPipelineBinaryKHR binary, FILE *out)
+static bool read_binary(const Binaries *binaries, VkPipelineBinaryKHR binary, VkPipelineBinaryKeyKHR *key,
+                        VkPipelineBinaryDataKHR *data)
 {
     const VkPipelineBinaryDataInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_DATA_INFO_KHR,
                                               .pipelineBinary = binary};
-    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    VkDevice device = binaries->context->device;
-    uint8_t *data = NULL;
-    size_t size = 0;
+    const PFN_vkGetPipelineBinaryDataKHR get = binaries->device->commands.get_binary_data;
+    VkDevice device = binaries->device->handle;
     VkResult result;
+    key->sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
     do {
-        free(data);
-        data = NULL;
-        result = binaries->get_data(device, &info, &key, &size, NULL);
+        free(data->pData);
+        data->pData = NULL;
+        result = get(device, &info, key, &data->dataSize, NULL);
         if (result != VK_SUCCESS)
             break;
-        data = allocate(size, 1);
-        result = binaries->get_data(device, &info, &key, &size, data);
+        data->pData = allocate(data->dataSize, 1);
+        result = get(device, &info, key, &data->dataSize, data->pData);
     } while (result == VK_ERROR_NOT_ENOUGH_SPACE_KHR);
-    if (result == VK_SUCCESS) {
-        fwrite(&key.keySize, KEY_BYTES, 1, out);
-        fwrite(&(uint64_t){size}, 8, 1, out);
-        fwrite(data, 1, size, out);
-    }
-    free(data);
     return result == VK_SUCCESS;
 }
 
 // For the next time, if all of them can be read.
 static void archive(Binaries *binaries, const VkPipelineBinaryKeyKHR *key, const Made *made)
 {
-    char *bytes;
-    size_t size;
     if (find(binaries, key))
         return;
-    FILE *out = open_memstream(&bytes, &size);
-    if (!out)
-        die("out of memory");
-    fwrite(&key->keySize, KEY_BYTES, 1, out);
-    fwrite(&made->count, 4, 1, out);
+    Entry *entry = new_entry(*key, made->count);
     bool whole = true;
     for (uint32_t i = 0; whole && i < made->count; ++i)
-        whole = write_binary(binaries, made->handles[i], out);
-    fclose(out);
+        whole = read_binary(binaries, made->handles[i], &entry->keys[i], &entry->data[i]);
     if (whole)
-        add(binaries, (uint8_t *)bytes, size);
+        add(binaries, entry);
     else
-        free(bytes);
+        free_entry(entry);
 }
 
 // ---- One pipeline ----------------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ static VkResult create_with(const Binaries *binaries, Recipe *recipe, Call kind,
         ((VkBaseOutStructure *)node)->pNext = (VkBaseOutStructure *)(uintptr_t)chain;
         head->pNext = node;
     }
-    VkResult result = create(binaries->context, VK_NULL_HANDLE, kind, VK_NULL_HANDLE, 1, head, pipeline);
+    VkResult result = create(binaries->device, VK_NULL_HANDLE, kind, VK_NULL_HANDLE, 1, head, pipeline);
     head->pNext = chain;
     return result;
 }
@@ -280,25 +282,13 @@ static bool keep(Binaries *binaries, Recipe *recipe, Call kind, Made *made, VkPi
 
 static bool make_from_archive(Binaries *binaries, Recipe *recipe, Call kind, const Entry *entry, VkPipeline *pipeline)
 {
-    uint32_t count = number_at(entry->bytes + KEY_BYTES);
-    if (count == 0)
+    if (entry->count == 0)
         return create_with(binaries, recipe, kind, NULL, pipeline) == VK_SUCCESS;
-    VkPipelineBinaryKeyKHR *keys = allocate(count, sizeof *keys);
-    VkPipelineBinaryDataKHR *data = allocate(count, sizeof *data);
-    uint8_t *at = entry->bytes + KEY_BYTES + 4;
-    for (uint32_t i = 0; i < count; ++i) {
-        keys[i].sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
-        memcpy(&keys[i].keySize, at, KEY_BYTES);
-        data[i] = (VkPipelineBinaryDataKHR){size_at(at + KEY_BYTES), at + KEY_BYTES + 8};
-        at += KEY_BYTES + 8 + data[i].dataSize;
-    }
-    const VkPipelineBinaryKeysAndDataKHR both = {count, keys, data};
+    const VkPipelineBinaryKeysAndDataKHR both = {entry->count, entry->keys, entry->data};
     const VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                                 .pKeysAndDataInfo = &both};
     VkResult result;
-    Made *made = fetch(binaries, &info, count, &result);
-    free(keys);
-    free(data);
+    Made *made = fetch(binaries, &info, entry->count, &result);
     if (!made) {
         ++binaries->import_failed;
         binaries->import_result = result;
@@ -341,7 +331,7 @@ static VkResult make_with_capture(Binaries *binaries, Recipe *recipe, Call kind,
     else
         ++binaries->read_failed;
     drop(binaries, captured);
-    binaries->release_captured(binaries->context->device, &release, NULL);
+    binaries->device->commands.release_captured(binaries->device->handle, &release, NULL);
     ++binaries->captured;
     return result;
 }
@@ -360,7 +350,7 @@ VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeli
     }
     const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, info_of(recipe, kind)};
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    must(binaries->get_key(binaries->context->device, &keyed, &key), "vkGetPipelineKeyKHR");
+    must(binaries->device->commands.get_key(binaries->device->handle, &keyed, &key), "vkGetPipelineKeyKHR");
     const Entry *entry = find(binaries, &key);
     if (entry && make_from_archive(binaries, recipe, kind, entry, pipeline))
         return VK_SUCCESS;
@@ -379,27 +369,18 @@ VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeli
 
 // ---- All of them -----------------------------------------------------------------------------------------------
 
-Binaries *binaries_open(const Context *context, const Options *options)
+Binaries *binaries_open(const Device *device, const Options *options)
 {
     Binaries *binaries = allocate(1, sizeof *binaries);
-    *binaries = (Binaries){.context = context, .options = options, .archive = "absent", .last = &binaries->entries};
-#define COMMAND(member, name) binaries->member = (PFN_##name)vkGetDeviceProcAddr(context->device, #name)
-    COMMAND(get_key, vkGetPipelineKeyKHR);
-    COMMAND(create_binaries, vkCreatePipelineBinariesKHR);
-    COMMAND(destroy_binary, vkDestroyPipelineBinaryKHR);
-    COMMAND(get_data, vkGetPipelineBinaryDataKHR);
-    COMMAND(release_captured, vkReleaseCapturedPipelineDataKHR);
-#undef COMMAND
-    if (!binaries->get_key || !binaries->create_binaries)
-        die("%s has no %s", context->properties.deviceName, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
+    *binaries = (Binaries){.device = device, .options = options, .archive = "absent", .last = &binaries->entries};
     binaries->properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR;
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                               .pNext = &binaries->properties};
-    vkGetPhysicalDeviceProperties2(context->physical, &properties);
+    vkGetPhysicalDeviceProperties2(device->physical, &properties);
     binaries->global_key.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
     if (options->source == SOURCE_UNUSED)
         return binaries;
-    must(binaries->get_key(context->device, NULL, &binaries->global_key), "vkGetPipelineKeyKHR");
+    must(binaries->device->commands.get_key(device->handle, NULL, &binaries->global_key), "vkGetPipelineKeyKHR");
     load(binaries, options->archive);
     return binaries;
 }
@@ -428,8 +409,7 @@ void binaries_close(Binaries *binaries)
     }
     for (Entry *entry = binaries ? binaries->entries : NULL, *next; entry; entry = next) {
         next = entry->next;
-        free(entry->bytes);
-        free(entry);
+        free_entry(entry);
     }
     if (binaries)
         tdestroy(binaries->tree, keep_entry);

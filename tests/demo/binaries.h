@@ -5,7 +5,7 @@
 
 #include "run.h"
 
-Binaries *binaries_open(const Context *context, const Options *options);
+Binaries *binaries_open(const Device *device, const Options *options);
 // Creates the pipeline of a recipe.
 VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeline *pipeline);
 // Writes the archive, if there is to be one.

@@ -5,17 +5,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+// ---- Instance and device ---------------------------------------------------------------------------------------
+
+void device_open(Device *device, const Options *o)
+{
+    const VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                           .pApplicationName = "pipelines",
+                                           .applicationVersion = 1,
+                                           .pEngineName = "demo",
+                                           .apiVersion = o->api};
+    bool binaries = uses_binaries(o), rays = o->kind == KIND_RAY_TRACING, libraries = o->kind == KIND_LIBRARIES;
+    bool extends = o->api < VK_API_VERSION_1_1 && (o->cache_control || libraries); // part of Vulkan 1.1
+    instance_create(device, &application, extends ? VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME : NULL,
+                    NULL);
+    device_choose(device, o->device);
+    if (o->features13 && device->api < VK_API_VERSION_1_3)
+        die("--features13: %s has no Vulkan 1.3", device->properties.deviceName);
+    const struct {
+        bool wanted;
+        const char *word;
+        Feature feature;
+    } needs[] = {
+        // VUID-VkDeviceCreateInfo-pNext-06532: the struct of Vulkan 1.3 or that of the extension, never both.
+        {!o->features13, "separate", FEATURE_COUNT},
+        {o->cache_control, "control", CONTROL_FEATURE},
+        {o->feedback && device->api < VK_API_VERSION_1_3, "extension=VK_EXT_pipeline_creation_feedback", FEATURE_COUNT},
+        {libraries, "libraries", LIBRARIES},
+        {rays, "rays", RAYS},
+        {binaries, "binaries", BINARIES},
+        {binaries && o->disable_internal_cache, "no-internal-cache", FEATURE_COUNT},
+    };
+    char text[MAX_LINE] = "least";
+    for (size_t i = 0; i < COUNT_OF(needs); ++i)
+        if (needs[i].wanted)
+            strcat(strcat(text, " "), needs[i].word);
+    const Words words = words_cut(text);
+    must(device_create(device, &words), "vkCreateDevice");
+    for (size_t i = 0; i < COUNT_OF(needs); ++i)
+        if (needs[i].wanted && needs[i].feature < FEATURE_COUNT && !device->has[needs[i].feature])
+            die("%s has no %s", device->properties.deviceName, needs[i].word);
+}
+
+void device_close(Device *device)
+{
+    device_destroy(device);
+    vkDestroyInstance(device->instance, NULL);
+}
+
 // ---- Shader modules --------------------------------------------------------------------------------------------
 
-static void create_modules(Objects *objects, const Context *context, const Options *options)
+static void create_modules(Objects *objects, const Device *device, const Options *options)
 {
     uint32_t first = options->kind == KIND_RAY_TRACING ? RAYS_FIRST : 0,
              end = options->kind == KIND_RAY_TRACING ? SHADER_COUNT : RAYS_FIRST;
     for (uint32_t i = first; i < end; ++i) {
-        const Code *code = context->api < VK_API_VERSION_1_1 ? &shaders[i].code_10 : &shaders[i].code_11;
+        const Code *code = device->api < VK_API_VERSION_1_1 ? &shaders[i].code_10 : &shaders[i].code_11;
         const VkShaderModuleCreateInfo info = {
             .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = code->bytes, .pCode = code->words};
-        must(vkCreateShaderModule(context->device, &info, NULL, &objects->modules[i]), "vkCreateShaderModule");
+        must(vkCreateShaderModule(device->handle, &info, NULL, &objects->modules[i]), "vkCreateShaderModule");
     }
 }
 
@@ -209,14 +256,14 @@ void cache_save(const Objects *objects, VkDevice device, const char *path)
 
 // ---- All of them -----------------------------------------------------------------------------------------------
 
-void objects_create(Objects *objects, const Context *context, const Options *options)
+void objects_create(Objects *objects, const Device *device, const Options *options)
 {
     memset(objects, 0, sizeof *objects);
-    create_modules(objects, context, options);
-    create_layouts(objects, context->device, options);
+    create_modules(objects, device, options);
+    create_layouts(objects, device->handle, options);
     if (options->kind != KIND_RAY_TRACING && options->kind != KIND_COMPUTE)
-        create_passes(objects, context->device);
-    create_cache(objects, context->device, options);
+        create_passes(objects, device->handle);
+    create_cache(objects, device->handle, options);
 }
 
 void objects_destroy(Objects *objects, VkDevice device)

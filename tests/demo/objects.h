@@ -1,8 +1,8 @@
-// The objects that pipelines are made from: modules, layouts, render passes, the cache.
+// What pipelines are made from: instance and device, modules, layouts, render passes, the cache.
 #ifndef DEMO_OBJECTS_H
 #define DEMO_OBJECTS_H
 
-#include "context.h"
+#include "../recipes/device.h"
 #include "options.h"
 #include "shaders.h"
 
@@ -22,11 +22,15 @@ typedef struct {
     size_t cache_loaded_bytes;
 } Objects;
 
+// Instance and device, as the command line asks.
+void device_open(Device *device, const Options *options);
+void device_close(Device *device);
+
 uint32_t pass_colors(Pass pass);
 
 // Of the command line; replaces what was there.
 void create_cache(Objects *objects, VkDevice device, const Options *options);
-void objects_create(Objects *objects, const Context *context, const Options *options);
+void objects_create(Objects *objects, const Device *device, const Options *options);
 void objects_destroy(Objects *objects, VkDevice device);
 
 // The size of the program's own cache, 0 without one.

@@ -1,8 +1,9 @@
 #include "options.h"
 
+#include "../recipes/device.h"
+
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,29 +62,9 @@ static const char usage[] =
     "Exit status: 0 when every pipeline was created (or was refused as its flags asked for),\n"
     "1 on a failure, 2 on a wrong command line.\n";
 
-void die(const char *format, ...)
+bool uses_binaries(const Options *options)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("pipelines: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(1);
-}
-
-void must(VkResult result, const char *call)
-{
-    if (result != VK_SUCCESS)
-        die("%s: VkResult %d", call, result);
-}
-
-void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        die("out of memory");
-    return memory;
+    return options->source > SOURCE_PLAIN;
 }
 
 // ---- The table ---------------------------------------------------------------------------------------------------

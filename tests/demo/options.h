@@ -48,11 +48,7 @@ typedef struct {
 // Exits with status 0 for --help and 2 for a wrong command line.
 Options options_parse(int argc, char **argv);
 
-// Prints one line to stderr and exits with status 1.
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// The same unless a call succeeded.
-void must(VkResult result, const char *call);
-// Zeroed memory, never NULL.
-void *allocate(size_t count, size_t size);
+// Whether the device has VK_KHR_pipeline_binary.
+bool uses_binaries(const Options *options);
 
 #endif

@@ -2,7 +2,6 @@
 // that works, and it knows of no layer: what happens to its pipelines is between the loader, the layers and the driver.
 
 #include "binaries.h"
-#include "context.h"
 #include "objects.h"
 #include "options.h"
 #include "report.h"
@@ -15,10 +14,9 @@
 static void repeat_instances(const Options *options)
 {
     for (uint32_t i = 0; i < options->repeat_instances; ++i) {
-        Context context = {.instance = VK_NULL_HANDLE};
-        context_create_instance(&context, options);
-        context_create_device(&context, options);
-        context_destroy(&context);
+        Device device = {.instance = VK_NULL_HANDLE};
+        device_open(&device, options);
+        device_close(&device);
     }
 }
 
@@ -42,23 +40,22 @@ int main(int argc, char **argv)
     Options options = options_parse(argc, argv);
     repeat_instances(&options);
 
-    Context context = {.instance = VK_NULL_HANDLE};
-    context_create_instance(&context, &options);
-    context_create_device(&context, &options);
+    Device device = {.instance = VK_NULL_HANDLE};
+    device_open(&device, &options);
 
     Objects objects;
-    objects_create(&objects, &context, &options);
-    Report report = {.context = &context, .objects = &objects, .options = &options};
-    Binaries *binaries = uses_binaries(&options) ? binaries_open(&context, &options) : NULL;
-    Tally tally = run(&context, &objects, &options, binaries);
+    objects_create(&objects, &device, &options);
+    Report report = {.device = &device, .objects = &objects, .options = &options};
+    Binaries *binaries = uses_binaries(&options) ? binaries_open(&device, &options) : NULL;
+    Tally tally = run(&device, &objects, &options, binaries);
     report.tally = &tally;
     report.binaries = binaries;
-    report.cache_bytes = cache_size(&objects, context.device);
+    report.cache_bytes = cache_size(&objects, device.handle);
     if (binaries)
         binaries_save(binaries);
     report_print(&report);
     if (options.cache_save)
-        cache_save(&objects, context.device, options.cache_save);
+        cache_save(&objects, device.handle, options.cache_save);
 
     int status = tally.failed > 0;
     if (tally.failed > 0)
@@ -67,9 +64,9 @@ int main(int argc, char **argv)
         leave(options.exit_mode, status);
         return status;
     }
-    tally_destroy(&tally, context.device);
+    tally_destroy(&tally, device.handle);
     binaries_close(binaries);
-    objects_destroy(&objects, context.device);
-    context_destroy(&context);
+    objects_destroy(&objects, device.handle);
+    device_close(&device);
     return status;
 }

@@ -28,26 +28,6 @@ static Times times_of(Tally *tally)
     return (Times){middle, (double)tally->create_ns_total / (double)n, tally->samples[(n * 99 + 99) / 100 - 1]};
 }
 
-// clang-format off: names in a row
-static void print_result(VkResult result)
-{
-    switch (result) {
-#define NAME(r) case r: printf("\"" #r "\""); return
-    NAME(VK_SUCCESS);
-    NAME(VK_PIPELINE_COMPILE_REQUIRED);
-    NAME(VK_ERROR_OUT_OF_HOST_MEMORY);
-    NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    NAME(VK_ERROR_INITIALIZATION_FAILED);
-    NAME(VK_ERROR_DEVICE_LOST);
-    NAME(VK_ERROR_INVALID_SHADER_NV);
-    NAME(VK_ERROR_UNKNOWN);
-#undef NAME
-    default:
-        printf("\"%d\"", result);
-    }
-}
-// clang-format on
-
 static void print_text(const char *text)
 {
     putchar('"');
@@ -88,10 +68,10 @@ static void print_json(const Report *r, Times times)
 {
     const Tally *t = r->tally;
     printf("{\"driver\": ");
-    print_text(r->context->driver);
+    print_text(r->device->driver);
     printf(", \"device\": ");
-    print_text(r->context->properties.deviceName);
-    printf(", \"api\": \"%u.%u\"", VK_API_VERSION_MAJOR(r->context->api), VK_API_VERSION_MINOR(r->context->api));
+    print_text(r->device->properties.deviceName);
+    printf(", \"api\": \"%u.%u\"", VK_API_VERSION_MAJOR(r->device->api), VK_API_VERSION_MINOR(r->device->api));
 #define PRINT(name) printf(", \"" #name "\": %" PRIu64, t->name);
     TALLY_NUMBERS(PRINT)
     printf(", \"feedback\": {\"valid\": %" PRIu64 ", \"application_cache_hit\": %" PRIu64 ", \"untouched\": %" PRIu64
@@ -99,16 +79,13 @@ static void print_json(const Report *r, Times times)
            t->feedback_valid, t->feedback_cache_hit, t->feedback_untouched);
     printf(", \"create_instance_ns\": %" PRIu64 ", \"create_device_ns\": %" PRIu64 ", \"read_cache_ns\": %" PRIu64
            ", \"create_cache_ns\": %" PRIu64,
-           r->context->create_instance_ns, r->context->create_device_ns, r->objects->read_cache_ns,
-           r->objects->create_cache_ns);
+           r->device->instance_ns, r->device->device_ns, r->objects->read_cache_ns, r->objects->create_cache_ns);
     printf(", \"cache_loaded_bytes\": %zu, \"cache_bytes\": %zu", r->objects->cache_loaded_bytes, r->cache_bytes);
     printf(", \"per_pipeline_ns\": {\"median\": %.0f, \"mean\": %.0f, \"p99\": %.0f}", times.median, times.mean,
            times.p99);
     printf(", \"results\": [");
-    for (uint32_t i = 0; i < t->result_count; ++i) {
-        printf(i ? ", " : "");
-        print_result(t->results[i]);
-    }
+    for (uint32_t i = 0; i < t->result_count; ++i)
+        printf("%s%d", i ? ", " : "", t->results[i]);
     printf("]");
     if (r->options->memory)
         print_memory();
@@ -121,7 +98,7 @@ static void print_line(const Report *r, Times times)
 {
     const Tally *t = r->tally;
     printf("%s: %" PRIu64 " of %" PRIu64 " pipelines in %.1f ms; median %.1f us, mean %.1f us, p99 %.1f us",
-           r->context->properties.deviceName, t->created, t->pipelines, (double)t->create_ns_total / 1e6,
+           r->device->properties.deviceName, t->created, t->pipelines, (double)t->create_ns_total / 1e6,
            times.median / 1e3, times.mean / 1e3, times.p99 / 1e3);
     if (t->compile_required)
         printf("; %" PRIu64 " need a compile", t->compile_required);

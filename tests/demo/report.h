@@ -5,7 +5,7 @@
 #include "run.h"
 
 typedef struct {
-    const Context *context;
+    const Device *device;
     const Objects *objects;
     const Options *options;
     Tally *tally; // its samples get sorted

@@ -3,7 +3,6 @@
 #include "binaries.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ typedef struct {
 } Batch;
 
 typedef struct {
-    const Context *context;
+    const Device *device;
     const Options *options;
     Kitchen kitchen;
     uint32_t begin, end;
@@ -121,56 +120,31 @@ static void set_base(void *info, Call kind, Base base)
 #undef SET_BASE
 }
 
-VkResult create(const Context *context, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
+VkResult create(const Device *device, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
                 uint32_t count, const void *infos, VkPipeline *handles)
 {
     if (kind == CALL_COMPUTE)
-        return vkCreateComputePipelines(context->device, cache, count, infos, NULL, handles);
+        return vkCreateComputePipelines(device->handle, cache, count, infos, NULL, handles);
     if (kind == CALL_GRAPHICS)
-        return vkCreateGraphicsPipelines(context->device, cache, count, infos, NULL, handles);
-    return context->create_ray_tracing_pipelines(context->device, operation, cache, count, infos, NULL, handles);
-}
-
-typedef struct {
-    const Context *context;
-    VkDeferredOperationKHR operation;
-} Join;
-
-static void *join(void *argument)
-{
-    const Join *this = argument;
-    // VK_THREAD_IDLE_KHR: there may be more to do later; VK_THREAD_DONE_KHR: others do the rest.
-    while (this->context->deferred_operation_join(this->context->device, this->operation) == VK_THREAD_IDLE_KHR)
-        sched_yield();
-    return NULL;
-}
-
-// Works on a deferred operation with several threads until it is complete, and says with what result.
-static VkResult join_all(const Context *context, const Options *options, VkDeferredOperationKHR operation)
-{
-    pthread_t threads[256];
-    Join one = {context, operation};
-    for (uint32_t i = 1; i < options->deferred; ++i)
-        if (pthread_create(&threads[i], NULL, join, &one) != 0)
-            die("no more threads");
-    join(&one);
-    for (uint32_t i = 1; i < options->deferred; ++i)
-        pthread_join(threads[i], NULL);
-    return context->get_deferred_operation_result(context->device, operation);
+        return vkCreateGraphicsPipelines(device->handle, cache, count, infos, NULL, handles);
+    return device->commands.create_rays(device->handle, operation, cache, count, infos, NULL, handles);
 }
 
 static VkResult create_deferred(const Worker *worker, const Batch *batch)
 {
-    const Context *context = worker->context;
+    const Device *device = worker->device;
+    const Commands *commands = &device->commands;
     VkDeferredOperationKHR operation;
-    must(context->create_deferred_operation(context->device, NULL, &operation), "vkCreateDeferredOperationKHR");
-    VkResult result = create(context, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
+    must(commands->create_deferred(device->handle, NULL, &operation), "vkCreateDeferredOperationKHR");
+    VkResult result = create(device, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
                              batch->handles);
-    if (result == VK_OPERATION_DEFERRED_KHR)
-        result = join_all(context, worker->options, operation);
-    else if (result == VK_OPERATION_NOT_DEFERRED_KHR)
+    if (result == VK_OPERATION_DEFERRED_KHR) {
+        join_with_threads(device, operation, worker->options->deferred);
+        result = commands->deferred_result(device->handle, operation);
+    } else if (result == VK_OPERATION_NOT_DEFERRED_KHR) {
         result = VK_SUCCESS;
-    context->destroy_deferred_operation(context->device, operation, NULL);
+    }
+    commands->destroy_deferred(device->handle, operation, NULL);
     return result;
 }
 
@@ -180,7 +154,7 @@ static VkResult call(Worker *worker, Call kind, Batch *batch)
         return binaries_create(worker->binaries, batch->recipes, kind, batch->handles);
     if (worker->options->deferred)
         return create_deferred(worker, batch);
-    return create(worker->context, worker->kitchen.objects->cache, kind, VK_NULL_HANDLE, batch->count, batch->infos,
+    return create(worker->device, worker->kitchen.objects->cache, kind, VK_NULL_HANDLE, batch->count, batch->infos,
                   batch->handles);
 }
 
@@ -285,14 +259,16 @@ static uint64_t most_pipelines(const Options *options, uint32_t count)
     return options->kind == KIND_LIBRARIES ? (uint64_t)count * (LIBRARY_PARTS + 2) : count;
 }
 
-static void worker_create(Worker *worker, const Context *context, const Objects *objects, const Options *options,
+static void worker_create(Worker *worker, const Device *device, const Objects *objects, const Options *options,
                           uint32_t number)
 {
     uint32_t slots = options->batch > LIBRARY_PARTS ? options->batch : LIBRARY_PARTS;
     memset(worker, 0, sizeof *worker);
-    worker->context = context;
+    worker->device = device;
     worker->options = options;
-    worker->kitchen = (Kitchen){.objects = objects, .options = options, .ray_recursion = context->ray_recursion};
+    worker->kitchen = (Kitchen){.objects = objects,
+                                .options = options,
+                                .ray_recursion = device->most_recursion < 2 ? device->most_recursion : 2};
     if (options->fail_on_compile_required)
         worker->kitchen.flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
     if (options->early_return)
@@ -344,13 +320,13 @@ static void check_count(const Options *options)
         die("there are only %llu distinct pipelines of this kind", (unsigned long long)limits[options->kind]);
 }
 
-Tally run(const Context *context, const Objects *objects, const Options *options, Binaries *binaries)
+Tally run(const Device *device, const Objects *objects, const Options *options, Binaries *binaries)
 {
     check_count(options);
     Worker *workers = allocate(options->threads, sizeof *workers);
     pthread_t *threads = allocate(options->threads, sizeof *threads);
     for (uint32_t i = 0; i < options->threads; ++i)
-        worker_create(&workers[i], context, objects, options, i);
+        worker_create(&workers[i], device, objects, options, i);
     workers[0].binaries = binaries;
     for (uint32_t i = 1; i < options->threads; ++i)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)

@@ -2,7 +2,6 @@
 #ifndef DEMO_RUN_H
 #define DEMO_RUN_H
 
-#include "context.h"
 #include "objects.h"
 #include "options.h"
 #include "recipes.h"
@@ -32,10 +31,10 @@ typedef struct {
 
 // The create info of a recipe.
 void *info_of(Recipe *recipe, Call kind);
-VkResult create(const Context *context, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
+VkResult create(const Device *device, VkPipelineCache cache, Call kind, VkDeferredOperationKHR operation,
                 uint32_t count, const void *infos, VkPipeline *handles);
 
-Tally run(const Context *context, const Objects *objects, const Options *options, Binaries *binaries);
+Tally run(const Device *device, const Objects *objects, const Options *options, Binaries *binaries);
 
 void tally_destroy(Tally *tally, VkDevice device);
 

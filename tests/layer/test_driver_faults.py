@@ -13,6 +13,8 @@ from programs.ways import Arguments, ways
 from scripted_driver import ScriptedDriver
 from world import seen
 
+#: Of VkResult.
+SUCCESS, OUT_OF_HOST_MEMORY, DEVICE_LOST, UNKNOWN = 0, -1, -4, -13
 #: Results of vkCreatePipelineCache. The layer only tells VK_SUCCESS from the rest. The values are an ordinary error,
 #: the error after which pipelines may not be tried again, a success code, and two results that no version of Vulkan
 #: knows.
@@ -192,7 +194,7 @@ def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, mode: str) -> N
         result = scripted.demo(*arguments, "--seed", seed, script=script, check=False)
         reached += scripted.counts["acts"]
         assert result.returncode in (0, 1)
-        assert set(result.get("results", [])) <= {"VK_SUCCESS", "VK_ERROR_OUT_OF_HOST_MEMORY"}
+        assert set(result.get("results", [])) <= {SUCCESS, OUT_OF_HOST_MEMORY}
     assert reached >= 10
     scripted.verify()
     scripted.demo(*arguments)
@@ -207,7 +209,7 @@ def test_device_is_lost(scripted: ScriptedDriver, number: int) -> None:
         result: Any = scripted.demo("--count", 12, script=f"any=error:device-lost@{number}+", check=False)
         assert result.returncode in (0, 1)
         if "results" in result:
-            assert set(result["results"]) <= {"VK_SUCCESS", "VK_ERROR_DEVICE_LOST"}
+            assert set(result["results"]) <= {SUCCESS, DEVICE_LOST}
     scripted.demo("--count", 12, verify=True)
     scripted.demo("--count", 12)
     assert scripted.counts["compiles"] == 0
@@ -294,7 +296,7 @@ def test_lost_device_is_not_tried_again(scripted: ScriptedDriver, mode: str) -> 
     scripted.demo(*arguments)
     for way in ("hit", "from-binaries"):
         result: Any = scripted.demo(*arguments, script=f"pipeline=error:device-lost?{way}", check=False)
-        assert set(result["results"]) <= {"VK_SUCCESS", "VK_ERROR_DEVICE_LOST"}
+        assert set(result["results"]) <= {SUCCESS, DEVICE_LOST}
     assert scripted.counts["acts"] in (0, 8)
 
 
@@ -415,7 +417,7 @@ def test_failing_pipelines(scripted: ScriptedDriver, way: str) -> None:
     created."""
     script = f"{ONLY_CACHES};{FAILING}"
     alone = scripted.demo(*FAILING_WAYS[way], script=script, layered=False, check=False)
-    assert alone["failed"] > 0 and "VK_ERROR_UNKNOWN" in alone["results"]
+    assert alone["failed"] > 0 and UNKNOWN in alone["results"]
     for _ in range(2):
         assert seen(scripted.demo(*FAILING_WAYS[way], script=script, check=False)) == seen(alone)
     assert scripted.world.last()["compiled"] == 0

@@ -211,7 +211,10 @@ COMMANDS: dict[str, list[Path | str]] = {
     "tessellation, geometry, task and mesh shaders": [*way("stages")],
     "robustness, descriptor heaps": [*way("robustness"), *way("descriptor_heap")[1:]],
     "subgroup sizes": [*way("subgroups")],
-    "Y'CbCr, immutable samplers, descriptor buffers, push and mutable descriptors": [BUILD / "tests" / "layouts"],
+    "Y'CbCr, immutable samplers, descriptor buffers, push and mutable descriptors": [
+        WAYS[0],
+        RECIPES / "layouts.recipe",
+    ],
     "ray tracing": [DEMO, "--count", "6", "--ray-tracing"],
     "ray tracing libraries, captured handles": [WAYS[0], RECIPES / "rays.recipe"],
     "deferred operations": [WAYS[0], RECIPES / "deferred.recipe"],

@@ -2,7 +2,7 @@
  * allocator.c - an application's allocation callbacks. They may only be called during a command of the application and
  * from the thread that called it (Vulkan, 'Host Memory'); what they gave has to come back.
  */
-#include "recipes.h"
+#include "device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

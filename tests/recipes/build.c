@@ -178,7 +178,7 @@ static void add_feedback(const State *state, Build *out, const Words *words)
 
 VkPipelineLayout layout_of(const State *state, const Build *out)
 {
-    return out->flags & CREATE_DESCRIPTOR_HEAP ? VK_NULL_HANDLE : state->device->layout;
+    return out->flags & CREATE_DESCRIPTOR_HEAP ? VK_NULL_HANDLE : objects.layout;
 }
 
 static const char *build_compute(State *state, Build *out, const Words *words, Purpose purpose)

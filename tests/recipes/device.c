@@ -1,13 +1,49 @@
-/* device.c - the instance, and a device with the features that a recipe's first line names. */
-#include "recipes.h"
+/* device.c - the instance, and a device with the features that words name, such as a recipe's first line. */
+#include "device.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void must(VkResult result, const char *call)
+{
+    if (result != VK_SUCCESS)
+        die("%s: VkResult %d", call, result);
+}
+
+void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die("no memory");
+    return memory;
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* ---- features ------------------------------------------------------------------------------------------------ */
 
 /* Every feature struct is this, with as many members as it has. */
-enum { MOST_MEMBERS = 8, MAX_EXTENSIONS = 2 * FEATURE_COUNT };
+enum { MOST_MEMBERS = 20, MAX_EXTENSIONS = 2 * FEATURE_COUNT };
 typedef struct FeatureStruct {
     VkStructureType sType;
     void *pNext;
@@ -21,17 +57,19 @@ typedef struct FeatureStruct {
 typedef struct Row {
     const char *word;
     Feature feature;
-    const char *extension; /* NULL: part of Vulkan 1.3 */
+    const char *extension; /* NULL: none with Vulkan 1.3 */
     VkStructureType type;
     uint32_t least;   /* so many members must be there */
     uint32_t enabled; /* so many are enabled, where the driver has them */
     size_t core;      /* of Vulkan 1.3: the first member in VkPhysicalDeviceVulkan13Features */
+    uint32_t version; /* of Vulkan, which needs no such extension any more; 0: there is none */
 } Row;
 
 /* The words of a line `device` are those of rows and core_rows, and
- *   all, without=WORD,...  everything but rays, binaries, incremental and maintenance8, and but these
+ *   all, without=WORD,...  everything but rays, layouts, binaries, incremental, maintenance8, and these
  *   extension=NAME         an extension more, which has no features
  *   off=WORD,...           extensions of which the features are not enabled
+ *   least                  of each extension the features that it must have, and no more
  *   separate               Vulkan 1.3's features by a struct each
  *   modules                with a module of each shader, for elements of which the recipe has made none
  *   slots, group           with VkDevicePrivateDataCreateInfo, VkDeviceGroupDeviceCreateInfo
@@ -41,33 +79,42 @@ typedef struct Row {
  *   unknown=N              with a structure that nobody knows, behind N of the others
  *   allocator              everything with allocation callbacks */
 static const Row rows[] = {
-    {"control", CONTROL_FEATURE, NULL, TYPE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES), 1, 1,
-     CORE_13(pipelineCreationCacheControl)},
-    {"rendering", RENDERING, NULL, TYPE(DYNAMIC_RENDERING_FEATURES), 1, 1, CORE_13(dynamicRendering)},
-    {"subgroups", SUBGROUPS, NULL, TYPE(SUBGROUP_SIZE_CONTROL_FEATURES), 1, 2, CORE_13(subgroupSizeControl)},
-    {"private", PRIVATE_DATA, NULL, TYPE(PRIVATE_DATA_FEATURES), 1, 1, CORE_13(privateData)},
-    {"multiview", MULTIVIEW, NULL, TYPE(MULTIVIEW_FEATURES), 1, 3, 0},
+    {"control", CONTROL_FEATURE, VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME,
+     TYPE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES), 1, 1, CORE_13(pipelineCreationCacheControl), VK_API_VERSION_1_3},
+    {"rendering", RENDERING, NULL, TYPE(DYNAMIC_RENDERING_FEATURES), 1, 1, CORE_13(dynamicRendering), 0},
+    {"subgroups", SUBGROUPS, NULL, TYPE(SUBGROUP_SIZE_CONTROL_FEATURES), 1, 2, CORE_13(subgroupSizeControl), 0},
+    {"private", PRIVATE_DATA, NULL, TYPE(PRIVATE_DATA_FEATURES), 1, 1, CORE_13(privateData), 0},
+    {"multiview", MULTIVIEW, NULL, TYPE(MULTIVIEW_FEATURES), 1, 3, 0, 0},
     {"libraries", LIBRARIES, VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME,
-     TYPE(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT), 1, 1, 0},
+     TYPE(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT), 1, 1, 0, 0},
     {"robustness", ROBUSTNESS, VK_EXT_PIPELINE_ROBUSTNESS_EXTENSION_NAME, TYPE(PIPELINE_ROBUSTNESS_FEATURES_EXT), 1, 1,
-     0},
+     0, 0},
     /* VUID-VkPipelineRobustnessCreateInfo-robustBufferAccess2-06931: that it is supported will do. */
-    {"robustness2", ROBUSTNESS_2, VK_EXT_ROBUSTNESS_2_EXTENSION_NAME, TYPE(ROBUSTNESS_2_FEATURES_EXT), 1, 0, 0},
+    {"robustness2", ROBUSTNESS_2, VK_EXT_ROBUSTNESS_2_EXTENSION_NAME, TYPE(ROBUSTNESS_2_FEATURES_EXT), 1, 0, 0, 0},
     {"executables", EXECUTABLES, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME,
-     TYPE(PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR), 1, 1, 0},
-    {"mesh", MESH_SHADERS, VK_EXT_MESH_SHADER_EXTENSION_NAME, TYPE(MESH_SHADER_FEATURES_EXT), 2, 2, 0},
+     TYPE(PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR), 1, 1, 0, 0},
+    {"mesh", MESH_SHADERS, VK_EXT_MESH_SHADER_EXTENSION_NAME, TYPE(MESH_SHADER_FEATURES_EXT), 2, 2, 0, 0},
     {"identifiers", IDENTIFIERS, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME,
-     TYPE(SHADER_MODULE_IDENTIFIER_FEATURES_EXT), 1, 1, 0},
-    {"maintenance5", MAINTENANCE_5, VK_KHR_MAINTENANCE_5_EXTENSION_NAME, TYPE(MAINTENANCE_5_FEATURES_KHR), 1, 1, 0},
-    {"shader-objects", SHADER_OBJECTS, "VK_EXT_shader_object", TYPE_SHADER_OBJECT_FEATURES, 1, 1, 0},
-    {"local-read", LOCAL_READ, "VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1, 1, 0},
-    {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0},
-    {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0},
-    {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0},
-    {"maintenance8", MAINTENANCE_8, "VK_KHR_maintenance8", TYPE_MAINTENANCE_8_FEATURES, 1, 1, 0},
-    {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 5, 0},
-    {"rays", RAYS, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, TYPE(ACCELERATION_STRUCTURE_FEATURES_KHR), 1, 1, 0},
-    {"rays", RAYS, NULL, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0},
+     TYPE(SHADER_MODULE_IDENTIFIER_FEATURES_EXT), 1, 1, 0, 0},
+    {"maintenance5", MAINTENANCE_5, VK_KHR_MAINTENANCE_5_EXTENSION_NAME, TYPE(MAINTENANCE_5_FEATURES_KHR), 1, 1, 0, 0},
+    {"shader-objects", SHADER_OBJECTS, "VK_EXT_shader_object", TYPE_SHADER_OBJECT_FEATURES, 1, 1, 0, 0},
+    {"local-read", LOCAL_READ, "VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1, 1, 0, 0},
+    {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0, 0},
+    {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0, 0},
+    {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0, 0},
+    {"maintenance8", MAINTENANCE_8, "VK_KHR_maintenance8", TYPE_MAINTENANCE_8_FEATURES, 1, 1, 0, 0},
+    {"layouts", LAYOUTS, VK_EXT_MUTABLE_DESCRIPTOR_TYPE_EXTENSION_NAME, TYPE(MUTABLE_DESCRIPTOR_TYPE_FEATURES_EXT), 1,
+     1, 0, 0},
+    {"layouts", LAYOUTS, VK_EXT_CUSTOM_BORDER_COLOR_EXTENSION_NAME, TYPE(CUSTOM_BORDER_COLOR_FEATURES_EXT), 1, 1, 0, 0},
+    {"layouts", LAYOUTS, VK_EXT_DESCRIPTOR_BUFFER_EXTENSION_NAME, TYPE(DESCRIPTOR_BUFFER_FEATURES_EXT), 1, 1, 0, 0},
+    {"layouts", LAYOUTS, NULL, TYPE(SAMPLER_YCBCR_CONVERSION_FEATURES), 1, 1, 0, 0},
+    {"layouts", LAYOUTS, NULL, TYPE(DESCRIPTOR_INDEXING_FEATURES), 0, 20, 0, 0},
+    {"layouts", LAYOUTS, NULL, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0, 0},
+    {"layouts", LAYOUTS, NULL, TYPE(INLINE_UNIFORM_BLOCK_FEATURES), 1, 1, CORE_13(inlineUniformBlock), 0},
+    {"rays", RAYS, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, TYPE(RAY_TRACING_PIPELINE_FEATURES_KHR), 1, 5, 0, 0},
+    {"rays", RAYS, VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, TYPE(ACCELERATION_STRUCTURE_FEATURES_KHR), 1, 1, 0, 0},
+    {"rays", RAYS, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, TYPE(BUFFER_DEVICE_ADDRESS_FEATURES), 1, 1, 0,
+     VK_API_VERSION_1_2},
 };
 
 static const struct {
@@ -86,9 +133,15 @@ static const struct {
 static const struct {
     Feature feature;
     const char *extension;
+    uint32_t version; /* as in rows */
 } needed[] = {
-    {LIBRARIES, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME},
-    {RAYS, VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME},
+    {LIBRARIES, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, 0},
+    {LAYOUTS, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, 0},
+    {LAYOUTS, VK_EXT_SAMPLER_FILTER_MINMAX_EXTENSION_NAME, 0},
+    {RAYS, VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, 0},
+    {RAYS, VK_KHR_SPIRV_1_4_EXTENSION_NAME, VK_API_VERSION_1_2},
+    {RAYS, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_API_VERSION_1_2},
+    {RAYS, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME, VK_API_VERSION_1_2},
 };
 
 static VkBool32 *member_at(void *structure, size_t offset)
@@ -101,6 +154,7 @@ static VkBool32 *member_at(void *structure, size_t offset)
 /* A vkCreateDevice call that grows. */
 typedef struct Request {
     const Words *words;
+    uint32_t api;
     FeatureStruct structs[COUNT_OF(rows)];
     VkPhysicalDeviceVulkan13Features core;
     VkPhysicalDeviceFeatures2 base;
@@ -131,12 +185,17 @@ static bool is_wanted(const Request *request, const char *word, Feature feature)
     return feature == MAINTENANCE_5 && words_value(request->words, "binaries"); /* which cannot do without */
 }
 
+static bool is_extension(const Request *request, const char *name, uint32_t version)
+{
+    return name && (!version || request->api < version);
+}
+
 static bool is_listed(const char *name, uint32_t count, const VkExtensionProperties *all)
 {
-    for (uint32_t i = 0; name && i < count; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (strcmp(all[i].extensionName, name) == 0)
             return true;
-    return name == NULL;
+    return false;
 }
 
 /* Fills the structs of what is wanted and listed with what the driver has; the others have no type. */
@@ -148,14 +207,20 @@ static void query(Device *device, Request *request)
     vkEnumerateDeviceExtensionProperties(device->physical, NULL, &count, all);
     request->base.sType = TYPE(FEATURES_2);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (!is_wanted(request, rows[i].word, rows[i].feature) || !is_listed(rows[i].extension, count, all))
+        bool extends = is_extension(request, rows[i].extension, rows[i].version);
+        if (!is_wanted(request, rows[i].word, rows[i].feature) ||
+            (extends && !is_listed(rows[i].extension, count, all)))
             continue;
         request->structs[i].sType = rows[i].type;
         request->structs[i].pNext = request->base.pNext;
         request->base.pNext = &request->structs[i];
     }
     free(all);
-    vkGetPhysicalDeviceFeatures2(device->physical, &request->base);
+    PFN_vkGetPhysicalDeviceFeatures2 get = (PFN_vkGetPhysicalDeviceFeatures2)vkGetInstanceProcAddr(
+        device->instance,
+        request->api < VK_API_VERSION_1_1 ? "vkGetPhysicalDeviceFeatures2KHR" : "vkGetPhysicalDeviceFeatures2");
+    if (get)
+        get(device->physical, &request->base);
 }
 
 static void note_what_is_there(Device *device, const Request *request)
@@ -179,9 +244,9 @@ static void note_what_is_there(Device *device, const Request *request)
 
 /* ---- what is enabled --------------------------------------------------------------------------------------------- */
 
-static void add_extension(Request *request, const char *name)
+static void add_extension(Request *request, const char *name, uint32_t version)
 {
-    if (name)
+    if (is_extension(request, name, version))
         request->extensions[request->extension_count++] = name;
 }
 
@@ -189,14 +254,14 @@ static void add_extension(Request *request, const char *name)
  * off=FEATURE,... an extension is there and its features are off; recipes do as if these were on. */
 static void enable(Device *device, Request *request)
 {
-    bool separate = words_value(request->words, "separate") != NULL;
+    bool separate = words_value(request->words, "separate") != NULL, least = words_value(request->words, "least");
     const char *off = words_value(request->words, "off");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         FeatureStruct *one = &request->structs[i];
         if (!one->sType || !device->has[rows[i].feature])
             continue;
-        add_extension(request, rows[i].extension);
-        uint32_t enabled = off && listed(off, rows[i].word) ? 0 : rows[i].enabled;
+        add_extension(request, rows[i].extension, rows[i].version);
+        uint32_t enabled = off && listed(off, rows[i].word) ? 0 : least ? rows[i].least : rows[i].enabled;
         memset(&one->members[enabled], 0, (MOST_MEMBERS - enabled) * sizeof(VkBool32));
         if (rows[i].core && !separate)
             memcpy(member_at(&request->core, rows[i].core), one->members, rows[i].enabled * sizeof(VkBool32));
@@ -205,8 +270,8 @@ static void enable(Device *device, Request *request)
     }
     for (size_t i = 0; i < COUNT_OF(needed); i++)
         if (device->has[needed[i].feature])
-            add_extension(request, needed[i].extension);
-    add_extension(request, words_value(request->words, "extension"));
+            add_extension(request, needed[i].extension, needed[i].version);
+    add_extension(request, words_value(request->words, "extension"), 0);
     request->core.sType = TYPE(VULKAN_1_3_FEATURES);
     if (!separate)
         chain(request, &request->core);
@@ -276,13 +341,15 @@ static VkResult create(Device *device, Request *request)
                                .pQueueCreateInfos = &queue,
                                .enabledExtensionCount = request->extension_count,
                                .ppEnabledExtensionNames = request->extensions};
+    uint64_t start = now_ns();
     VkResult result = vkCreateDevice(device->physical, &info, device->allocator, &device->handle);
+    device->device_ns = now_ns() - start;
     if (memcmp(&before, request, sizeof before) != 0)
         die("vkCreateDevice changed what it was given");
     return result;
 }
 
-/* ---- what pipelines need ------------------------------------------------------------------------------------------ */
+/* ---- commands ------------------------------------------------------------------------------------------ */
 
 static void resolve(Device *device)
 {
@@ -293,114 +360,118 @@ static void resolve(Device *device)
     device->has[BINARIES] &= commands->destroy_binary != NULL;
 }
 
-/* One layout fits all shaders. */
-static VkResult create_layout(Device *device)
+VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation)
 {
-    VkDescriptorSetLayoutBinding bindings[] = {
-        {0, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_ALL, NULL},
-        {1, VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1, VK_SHADER_STAGE_ALL, NULL},
-        {2, VK_DESCRIPTOR_TYPE_ACCELERATION_STRUCTURE_KHR, 1, VK_SHADER_STAGE_ALL, NULL},
-    };
-    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-                                           .bindingCount = device->has[RAYS] ? 3 : 2,
-                                           .pBindings = bindings};
-    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_ALL, .size = 16};
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                         .setLayoutCount = 1,
-                                         .pSetLayouts = &device->set_layout,
-                                         .pushConstantRangeCount = 1,
-                                         .pPushConstantRanges = &range};
-    VkResult result = vkCreateDescriptorSetLayout(device->handle, &set, device->allocator, &device->set_layout);
-    return result ? result : vkCreatePipelineLayout(device->handle, &layout, device->allocator, &device->layout);
-}
-
-/* With one color attachment, which may be unused; one or two subpasses, one or two views. */
-static VkResult create_pass(Device *device, Pass pass)
-{
-    VkAttachmentDescription attachment = {.format = COLOR_FORMAT,
-                                          .samples = VK_SAMPLE_COUNT_1_BIT,
-                                          .loadOp = VK_ATTACHMENT_LOAD_OP_CLEAR,
-                                          .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
-                                          .finalLayout = VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
-    VkAttachmentReference color = {pass == PASS_UNUSED ? VK_ATTACHMENT_UNUSED : 0,
-                                   VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
-    VkAttachmentReference unused = {VK_ATTACHMENT_UNUSED, VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL};
-    VkSubpassDescription subpasses[2] = {{.colorAttachmentCount = 1,
-                                          .pColorAttachments = &color,
-                                          .pDepthStencilAttachment = pass == PASS_UNUSED ? &unused : NULL},
-                                         {.colorAttachmentCount = 1, .pColorAttachments = &color}};
-    uint32_t count = pass == PASS_SUBPASSES ? 2 : 1, mask = 3;
-    VkRenderPassMultiviewCreateInfo views = {
-        .sType = VK_STRUCTURE_TYPE_RENDER_PASS_MULTIVIEW_CREATE_INFO, .subpassCount = count, .pViewMasks = &mask};
-    VkRenderPassCreateInfo info = {.sType = VK_STRUCTURE_TYPE_RENDER_PASS_CREATE_INFO,
-                                   .pNext = pass == PASS_VIEWS ? &views : NULL,
-                                   .attachmentCount = 1,
-                                   .pAttachments = &attachment,
-                                   .subpassCount = count,
-                                   .pSubpasses = subpasses};
-    return vkCreateRenderPass(device->handle, &info, device->allocator, &device->passes[pass]);
-}
-
-static VkResult create_modules(Device *device)
-{
-    VkResult result = VK_SUCCESS;
-    for (ShaderName name = 0; name < SHADER_COUNT && !result; name++) {
-        VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                         .codeSize = shaders[name].size,
-                                         .pCode = shaders[name].code};
-        if (shader_is_there(device, name))
-            result = vkCreateShaderModule(device->handle, &info, device->allocator, &device->modules[name]);
-    }
+    VkResult result = VK_THREAD_IDLE_KHR;
+    while (result == VK_THREAD_IDLE_KHR)
+        result = device->commands.join_deferred(device->handle, operation);
     return result;
 }
 
-static VkResult create_objects(Device *device, const Words *words)
+typedef struct Join {
+    const Device *device;
+    VkDeferredOperationKHR operation;
+    pthread_t thread;
+} Join;
+
+static void *join(void *argument)
 {
-    VkResult result = create_layout(device);
-    for (Pass pass = PASS_PLAIN; pass < PASS_COUNT && !result; pass++)
-        if (pass != PASS_VIEWS || device->has[MULTIVIEW])
-            result = create_pass(device, pass);
-    return result || !words_value(words, "modules") ? result : create_modules(device);
+    const Join *join = argument;
+    allocator_allow_thread();
+    return (void *)(intptr_t)join_to_the_end(join->device, join->operation);
 }
 
-/* ---- */
-
-void instance_create(Device *device, const VkAllocationCallbacks *allocator)
+bool join_with_threads(const Device *device, VkDeferredOperationKHR operation, uint32_t threads)
 {
-    VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "recipes", .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    uint32_t one = 1;
+    Join *joins = allocate(threads, sizeof *joins);
+    for (uint32_t i = 1; i < threads; i++) {
+        joins[i] = (Join){.device = device, .operation = operation};
+        if (pthread_create(&joins[i].thread, NULL, join, &joins[i]))
+            die("no more threads");
+    }
+    bool complete = join_to_the_end(device, operation) == VK_SUCCESS;
+    for (uint32_t i = 1; i < threads; i++) {
+        void *result;
+        pthread_join(joins[i].thread, &result);
+        complete |= (VkResult)(intptr_t)result == VK_SUCCESS;
+    }
+    free(joins);
+    return complete;
+}
+
+/* ---- the instance, and the device ----------------------------------------------------------------------------- */
+
+void instance_create(Device *device, const VkApplicationInfo *application, const char *extension,
+                     const VkAllocationCallbacks *allocator)
+{
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = application,
+                                 .enabledExtensionCount = extension ? 1 : 0,
+                                 .ppEnabledExtensionNames = &extension};
+    uint64_t start = now_ns();
     must(vkCreateInstance(&info, allocator, &device->instance), "vkCreateInstance");
-    if (vkEnumeratePhysicalDevices(device->instance, &one, &device->physical) < 0 || one == 0)
-        die("no Vulkan device");
-    VkPhysicalDeviceRayTracingPipelinePropertiesKHR rays = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_PROPERTIES_KHR};
-    VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES, .pNext = &rays};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
-    vkGetPhysicalDeviceProperties2(device->physical, &properties);
-    device->properties = properties.properties;
+    device->instance_ns = now_ns() - start;
+    device->api = application->apiVersion;
+}
+
+static bool is_chosen(const VkPhysicalDeviceProperties *properties, const char *wanted)
+{
+    if (wanted)
+        return strstr(properties->deviceName, wanted) != NULL;
+    return properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
+           properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_OTHER;
+}
+
+static VkPhysicalDevice choose(const VkPhysicalDevice *devices, uint32_t count, const char *wanted)
+{
+    char *end = NULL;
+    unsigned long number = wanted ? strtoul(wanted, &end, 10) : 0;
+    if (wanted && *wanted && *end == '\0' && number < count)
+        return devices[number];
+    for (uint32_t i = 0; i < count; i++) {
+        VkPhysicalDeviceProperties properties;
+        vkGetPhysicalDeviceProperties(devices[i], &properties);
+        if (is_chosen(&properties, wanted))
+            return devices[i];
+    }
+    if (wanted || count == 0)
+        die("no Vulkan device '%s'", wanted ? wanted : "");
+    return devices[0];
+}
+
+void device_choose(Device *device, const char *wanted)
+{
+    VkPhysicalDevice devices[16];
+    uint32_t count = COUNT_OF(devices);
+    if (vkEnumeratePhysicalDevices(device->instance, &count, devices) < 0)
+        count = 0;
+    device->physical = choose(devices, count, wanted);
+    VkPhysicalDeviceDriverProperties driver = {.sType = TYPE(DRIVER_PROPERTIES)};
+    VkPhysicalDeviceRayTracingPipelinePropertiesKHR rays = {.sType = TYPE(RAY_TRACING_PIPELINE_PROPERTIES_KHR),
+                                                            .pNext = &driver};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = {.sType = TYPE(SUBGROUP_SIZE_CONTROL_PROPERTIES),
+                                                           .pNext = &rays};
+    VkPhysicalDeviceProperties2 properties = {.sType = TYPE(PROPERTIES_2), .pNext = &sizes};
+    vkGetPhysicalDeviceProperties(device->physical, &device->properties);
+    if (device->properties.apiVersion < device->api)
+        device->api = device->properties.apiVersion;
+    if (device->api >= VK_API_VERSION_1_1)
+        vkGetPhysicalDeviceProperties2(device->physical, &properties);
     device->least_subgroup = sizes.minSubgroupSize;
     device->largest_subgroup = sizes.maxSubgroupSize;
     device->handle_size = rays.shaderGroupHandleSize;
     device->replay_handle_size = rays.shaderGroupHandleCaptureReplaySize;
     device->most_recursion = rays.maxRayRecursionDepth;
-    if (device->properties.apiVersion < VK_API_VERSION_1_3)
-        die("the device has no Vulkan 1.3");
-    VkPhysicalDeviceGroupProperties group = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES};
-    if (vkEnumeratePhysicalDeviceGroups(device->instance, &one, &group) >= 0)
-        device->group_size = group.physicalDeviceCount;
-}
-
-void instance_destroy(Device *device, const VkAllocationCallbacks *allocator)
-{
-    vkDestroyInstance(device->instance, allocator);
+    if (driver.driverName[0])
+        snprintf(device->driver, sizeof device->driver, "%s, %s", driver.driverName, driver.driverInfo);
+    else
+        snprintf(device->driver, sizeof device->driver, "vendor 0x%x, driver version 0x%x", device->properties.vendorID,
+                 device->properties.driverVersion);
 }
 
 VkResult device_create(Device *device, const Words *words)
 {
-    Request request = {.words = words};
+    Request request = {.words = words, .api = device->api};
     device->allocator = words_value(words, "allocator") ? allocator_begin() : NULL;
     device->unasked_identifiers = words_value(words, "unasked-identifiers");
     query(device, &request);
@@ -408,29 +479,14 @@ VkResult device_create(Device *device, const Words *words)
     enable(device, &request);
     enable_core(device, &request);
     VkResult result = create(device, &request);
-    if (result != VK_SUCCESS)
-        return result;
-    resolve(device);
-    return create_objects(device, words);
+    if (result == VK_SUCCESS)
+        resolve(device);
+    return result;
 }
 
 void device_destroy(Device *device)
 {
-    for (int i = 0; i < SHADER_COUNT; i++)
-        vkDestroyShaderModule(device->handle, device->modules[i], device->allocator);
-    for (Pass pass = PASS_PLAIN; pass < PASS_COUNT; pass++)
-        vkDestroyRenderPass(device->handle, device->passes[pass], device->allocator);
-    vkDestroyPipelineLayout(device->handle, device->layout, device->allocator);
-    vkDestroyDescriptorSetLayout(device->handle, device->set_layout, device->allocator);
-    vkDestroyPipelineCache(device->handle, device->cache, device->allocator);
     vkDestroyDevice(device->handle, device->allocator);
-    *device = (Device){.instance = device->instance,
-                       .physical = device->physical,
-                       .properties = device->properties,
-                       .group_size = device->group_size,
-                       .least_subgroup = device->least_subgroup,
-                       .largest_subgroup = device->largest_subgroup,
-                       .handle_size = device->handle_size,
-                       .replay_handle_size = device->replay_handle_size,
-                       .most_recursion = device->most_recursion};
+    device->handle = VK_NULL_HANDLE;
+    device->allocator = NULL;
 }

@@ -73,7 +73,7 @@ static void create_image(Canvas *canvas, const Device *device)
     canvas->image_memory = allocate_memory(device, needs, 0);
     must(vkBindImageMemory(device->handle, canvas->image, canvas->image_memory, 0), "vkBindImageMemory");
     for (uint32_t i = 0; i < 2; i++) {
-        VkRenderPass pass = device->passes[i ? PASS_VIEWS : PASS_PLAIN];
+        VkRenderPass pass = objects.passes[i ? PASS_VIEWS : PASS_PLAIN];
         VkImageViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO,
                                       .image = canvas->image,
                                       .viewType = VK_IMAGE_VIEW_TYPE_2D_ARRAY,
@@ -102,7 +102,7 @@ static void create_set(Canvas *canvas, const Device *device)
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                         .descriptorPool = canvas->sets,
                                         .descriptorSetCount = 1,
-                                        .pSetLayouts = &device->set_layout};
+                                        .pSetLayouts = &objects.set_layout};
     must(vkAllocateDescriptorSets(device->handle, &info, &canvas->set), "vkAllocateDescriptorSets");
     VkDescriptorBufferInfo whole = {canvas->values, 0, VK_WHOLE_SIZE};
     VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
@@ -206,7 +206,7 @@ static void begin_rendering(Canvas *canvas, const Device *device, bool in_pass, 
     VkRect2D area = {{0, 0}, {CANVAS_SIDE, CANVAS_SIDE}};
     if (in_pass) {
         VkRenderPassBeginInfo info = {.sType = VK_STRUCTURE_TYPE_RENDER_PASS_BEGIN_INFO,
-                                      .renderPass = device->passes[two_views ? PASS_VIEWS : PASS_PLAIN],
+                                      .renderPass = objects.passes[two_views ? PASS_VIEWS : PASS_PLAIN],
                                       .framebuffer = canvas->framebuffers[two_views],
                                       .renderArea = area,
                                       .clearValueCount = 1,
@@ -239,7 +239,7 @@ static void draw(Canvas *canvas, const Device *device, VkPipeline pipeline, cons
     begin(canvas);
     barrier(canvas, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL);
     vkCmdBindPipeline(canvas->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, pipeline);
-    vkCmdBindDescriptorSets(canvas->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, device->layout, 0, 1, &canvas->set, 0,
+    vkCmdBindDescriptorSets(canvas->commands, VK_PIPELINE_BIND_POINT_GRAPHICS, objects.layout, 0, 1, &canvas->set, 0,
                             NULL);
     begin_rendering(canvas, device, in_pass, two_views);
     if (!traits->static_area) {
@@ -266,7 +266,7 @@ static void dispatch(Canvas *canvas, const Device *device, VkPipeline pipeline)
 {
     begin(canvas);
     vkCmdBindPipeline(canvas->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    vkCmdBindDescriptorSets(canvas->commands, VK_PIPELINE_BIND_POINT_COMPUTE, device->layout, 0, 1, &canvas->set, 0,
+    vkCmdBindDescriptorSets(canvas->commands, VK_PIPELINE_BIND_POINT_COMPUTE, objects.layout, 0, 1, &canvas->set, 0,
                             NULL);
     vkCmdDispatch(canvas->commands, 1, 1, 1);
     barrier(canvas, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_UNDEFINED);

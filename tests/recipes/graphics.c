@@ -238,7 +238,7 @@ static void fill_info(const State *state, Build *out, const Words *words, uint32
                                                             : NULL,
         .pDynamicState = parts & PART_VERTEX && raster ? &out->dynamic : NULL,
         .layout = has_layout ? layout_of(state, out) : VK_NULL_HANDLE,
-        .renderPass = in_pass ? state->device->passes[pass] : VK_NULL_HANDLE,
+        .renderPass = in_pass ? objects.passes[pass] : VK_NULL_HANDLE,
         .subpass = in_pass ? words_number(words, "subpass", 0) : 0,
     };
 }

@@ -172,6 +172,25 @@ static const char *run_step(State *state, const Words *words, PrivateStep *step)
     return NULL;
 }
 
+/* name C0|P0|SHADER|device [TEXT]: with vkSetDebugUtilsObjectNameEXT, where the instance has the extension (--names) */
+const char *run_name(State *state, const Words *words)
+{
+    Object object = object_named(state, words->word[1]);
+    int shader = shader_named(words->word[1]);
+    const Device *device = state->device;
+    if (shader >= 0)
+        object = (Object){VK_OBJECT_TYPE_SHADER_MODULE, (uint64_t)state->modules[shader]};
+    if (strcmp(words->word[1], "device") == 0)
+        object = (Object){VK_OBJECT_TYPE_DEVICE, (uint64_t)(uintptr_t)device->handle};
+    if (!object.handle || !device->names)
+        return device->names ? words->word[1] : "feature";
+    const VkDebugUtilsObjectNameInfoEXT info = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT,
+                                                .objectType = object.type,
+                                                .objectHandle = object.handle,
+                                                .pObjectName = words->count > 2 ? words->word[2] : NULL};
+    return device->commands.set_name(device->handle, &info) == VK_SUCCESS ? done : "failure";
+}
+
 /* attach C0|P0 value=N: in two slots, which are empty before. With the word `slots` the device has reserved one. */
 const char *run_attach(State *state, const Words *words)
 {
@@ -201,6 +220,9 @@ const char *run_where(State *state, const Words *words)
 /* about */
 const char *run_about(State *state, const Words *words)
 {
-    fprintf(state->out, "devices=%u name=%s\n", state->device->group_size, state->device->properties.deviceName);
+    VkPhysicalDeviceGroupProperties group = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GROUP_PROPERTIES};
+    uint32_t one = 1;
+    vkEnumeratePhysicalDeviceGroups(state->device->instance, &one, &group);
+    fprintf(state->out, "devices=%u name=%s\n", group.physicalDeviceCount, state->device->properties.deviceName);
     return NULL;
 }

@@ -2,7 +2,7 @@
  * recipes - a Vulkan program that does what recipes say, and prints one line for each of their lines.
  *
  *   recipes [allocator]                              recipes from standard input
- *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] [--shared] FILE...
+ *   recipes [--feedback] [--statistics] [--flags2] [--cache] [--times N] [--shared] [--names] FILE...
  *                                                    files, on one device, each with slots of its own
  *
  * A recipe is a line `device FEATURE...` and lines of calls: see the functions run_*. On standard input it stands
@@ -13,39 +13,13 @@
  * printed says nothing that may differ between two runs of one driver.
  *
  * --feedback, --statistics and --flags2 add these to each pipeline that has none; with --cache the program passes a
- * VkPipelineCache wherever a recipe passes none. What is printed last, `used=1 live=0 foreign=0`, is of `allocator`.
+ * VkPipelineCache wherever a recipe passes none; with --names the instance has VK_EXT_debug_utils. What is printed last, `used=1 live=0 foreign=0`, is of `allocator`.
  */
 #include "recipes.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-void die(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("recipes: ", stderr);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-void must(VkResult result, const char *call)
-{
-    if (result != VK_SUCCESS)
-        die("%s: VkResult %d", call, result);
-}
-
-void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count ? count : 1, size);
-    if (!memory)
-        die("no memory");
-    return memory;
-}
 
 int slot_of(const char *word, char letter)
 {
@@ -142,6 +116,7 @@ static void end_recipe(State *state)
     bool counted = state->device->allocator != NULL;
     if (state->device->handle) {
         state_clear(state);
+        objects_destroy(state->device);
         device_destroy(state->device);
     }
     if (counted)
@@ -160,7 +135,8 @@ static void run_stdin(State *state)
             shaders_salt(state, (uint32_t)strtoul(line + 6, NULL, 10));
         } else if (strncmp(line, "device", 6) == 0 && !state->device->handle) {
             Words words = words_cut(line);
-            printf("result=%d\n", device_create(state->device, &words));
+            VkResult result = device_create(state->device, &words);
+            printf("result=%d\n", result ? result : objects_create(state->device, &words));
         } else if (strcmp(line, "end\n") == 0) {
             end_recipe(state);
         } else if (state->device->handle) {
@@ -244,7 +220,7 @@ static void read_device_lines(char **paths, int count, char *text, size_t size)
 
 typedef struct Options {
     Additions add;
-    bool cache, shared, counted;
+    bool cache, shared, names, counted;
     uint32_t times;
 } Options;
 
@@ -293,11 +269,13 @@ static void run_files(Device *device, const Options *options, char **paths, int 
     read_device_lines(paths, count, text, sizeof text);
     Words words = words_cut(text);
     must(device_create(device, &words), "vkCreateDevice");
+    must(objects_create(device, &words), "objects of the device");
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     if (options->cache)
-        must(vkCreatePipelineCache(device->handle, &info, device->allocator, &device->cache), "vkCreatePipelineCache");
+        must(vkCreatePipelineCache(device->handle, &info, device->allocator, &objects.cache), "vkCreatePipelineCache");
     run_all(device, options, paths, (uint32_t)count);
     bool counted = device->allocator != NULL;
+    objects_destroy(device);
     device_destroy(device);
     if (counted)
         allocator_report();
@@ -311,7 +289,8 @@ static bool read_option(const char *word, const char *before, Options *options)
         bool *flag;
     } flags[] = {{"--feedback", &options->add.feedback}, {"--statistics", &options->add.statistics},
                  {"--flags2", &options->add.flags2},     {"--cache", &options->cache},
-                 {"--shared", &options->shared},         {"allocator", &options->counted}};
+                 {"--shared", &options->shared},         {"--names", &options->names},
+                 {"allocator", &options->counted}};
     for (size_t i = 0; i < COUNT_OF(flags); i++)
         if (strcmp(word, flags[i].word) == 0)
             return *flags[i].flag = true;
@@ -329,7 +308,13 @@ int main(int count, char **arguments)
         at++;
     /* Devices without callbacks of their own allocate from the instance's. */
     const VkAllocationCallbacks *allocator = options.counted ? allocator_begin() : NULL;
-    instance_create(&device, allocator);
+    const VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "recipes", .apiVersion = VK_API_VERSION_1_3};
+    instance_create(&device, &application, options.names ? VK_EXT_DEBUG_UTILS_EXTENSION_NAME : NULL, allocator);
+    device.names = options.names;
+    device_choose(&device, NULL);
+    if (device.api < VK_API_VERSION_1_3)
+        die("the device has no Vulkan 1.3");
     if (at < count) {
         run_files(&device, &options, arguments + at, count - at);
     } else {
@@ -338,7 +323,7 @@ int main(int count, char **arguments)
         run_stdin(state);
         free(state);
     }
-    instance_destroy(&device, allocator);
+    vkDestroyInstance(device.instance, allocator);
     if (options.counted)
         allocator_report();
     return 0;

@@ -87,36 +87,11 @@ static const char *build_at(State *state, Batch *batch, uint32_t index, const Wo
 
 /* ---- deferred operations ------------------------------------------------------------------------------------------ */
 
-static VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation)
-{
-    VkResult result = VK_THREAD_IDLE_KHR;
-    while (result == VK_THREAD_IDLE_KHR)
-        result = device->commands.join_deferred(device->handle, operation);
-    return result;
-}
-
 static void *join_beside(void *argument)
 {
     const Operation *operation = argument;
     allocator_allow_thread();
     return (void *)(intptr_t)join_to_the_end(operation->device, operation->handle);
-}
-
-static bool complete_with_threads(const Device *device, const Batch *batch)
-{
-    Operation operation = {.device = device, .handle = batch->operation};
-    pthread_t threads[MAX_BATCH];
-    uint32_t more = batch->joiners > MAX_BATCH ? MAX_BATCH : batch->joiners - 1;
-    for (uint32_t i = 0; i < more; i++)
-        if (pthread_create(&threads[i], NULL, join_beside, &operation))
-            die("no more threads");
-    bool complete = join_to_the_end(device, batch->operation) == VK_SUCCESS;
-    for (uint32_t i = 0; i < more; i++) {
-        void *result;
-        pthread_join(threads[i], &result);
-        complete |= (VkResult)(intptr_t)result == VK_SUCCESS;
-    }
-    return complete;
 }
 
 static Operation *operation_named(const State *state, const char *word)
@@ -349,7 +324,7 @@ static void begin_and_finish(State *state, Batch *batch, bool named)
     begin(state, batch);
     VkResult result = batch->begin == VK_OPERATION_NOT_DEFERRED_KHR ? VK_SUCCESS : batch->begin;
     if (result == VK_OPERATION_DEFERRED_KHR) {
-        incomplete = !complete_with_threads(device, batch);
+        incomplete = !join_with_threads(device, batch->operation, batch->joiners);
         result = device->commands.deferred_result(device->handle, batch->operation);
     }
     if (batch->deferred && !named)
@@ -389,7 +364,7 @@ static const char *read_call(const State *state, Batch *batch, const Words *word
     const char *deferred = words_value(words, "deferred");
     batch->deferred = deferred != NULL;
     batch->joiners = words_number(words, "joiners", 1);
-    batch->cache = state->device->cache;
+    batch->cache = objects.cache;
     *operation = operation_named(state, deferred);
     if (batch->count == 0 || words->count < 2)
         return "elements";

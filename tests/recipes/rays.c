@@ -101,7 +101,7 @@ const char *build_rays(State *state, Build *out, const Words *words, Purpose pur
         .pLibraryInfo = libraries ? &out->linked : NULL,
         .pLibraryInterface = libraries || out->traits.library ? &out->interface : NULL,
         .pDynamicState = words_value(words, "dynamic-stack") ? &out->dynamic : NULL,
-        .layout = state->device->layout,
+        .layout = objects.layout,
     };
     return NULL;
 }

@@ -8,10 +8,7 @@
 #ifndef RECIPES_H
 #define RECIPES_H
 
-#include <stdio.h>
-
-#include "newer.h"
-#include "words.h"
+#include "device.h"
 
 enum {
     SLOTS = 10,
@@ -25,42 +22,9 @@ enum {
     CANVAS_SIDE = 64, /* pixels */
 };
 
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define COLOR_FORMAT VK_FORMAT_R8G8B8A8_UNORM
 
 typedef enum { POINT_COMPUTE, POINT_GRAPHICS, POINT_RAYS } Point;
-
-/* Of a device: device.c has the words for them, and what each needs. */
-typedef enum {
-    CONTROL_FEATURE,
-    RENDERING,
-    SUBGROUPS,
-    PRIVATE_DATA,
-    MULTIVIEW,
-    VIEW_GEOMETRY,
-    VIEW_TESSELLATION,
-    LIBRARIES,
-    ROBUSTNESS,
-    ROBUSTNESS_2,
-    EXECUTABLES,
-    MESH_SHADERS,
-    IDENTIFIERS,
-    MAINTENANCE_5,
-    SHADER_OBJECTS,
-    LOCAL_READ,
-    DESCRIPTOR_HEAP,
-    INT64,
-    TESSELLATION,
-    GEOMETRY_SHADERS,
-    VERTEX_STORES,
-    FRAGMENT_STORES,
-    NOT_IN_ALL, /* the word `all` does not ask for those that follow */
-    BINARIES = NOT_IN_ALL,
-    INCREMENTAL,
-    MAINTENANCE_8,
-    RAYS,
-    FEATURE_COUNT
-} Feature;
 
 /* Number, name, stage, and bits of the features that each needs. */
 #define NEEDS(feature) (1u << (feature))
@@ -81,6 +45,7 @@ typedef enum {
     SHADER(TASK, task, TASK_BIT_EXT, NEEDS(MESH_SHADERS))                                                              \
     SHADER(MESH, mesh, MESH_BIT_EXT, NEEDS(MESH_SHADERS))                                                              \
     SHADER(NUMBERS, numbers, COMPUTE_BIT, 0)                                                                           \
+    SHADER(SAMPLED, sampled, COMPUTE_BIT, NEEDS(LAYOUTS))                                                              \
     SHADER(VERTEX, vertex, VERTEX_BIT, 0)                                                                              \
     SHADER(VERTEX_VIEWS, vertex_views, VERTEX_BIT, NEEDS(MULTIVIEW))                                                   \
     SHADER(VERTEX_WRITES, vertex_writes, VERTEX_BIT, NEEDS(VERTEX_STORES))                                             \
@@ -103,36 +68,6 @@ typedef struct Shader {
     size_t size;
     uint32_t needs; /* bits 1 << Feature */
 } Shader;
-
-#define COMMANDS(COMMAND)                                                                                              \
-    COMMAND(PFN_vkGetShaderModuleIdentifierEXT, get_identifier, vkGetShaderModuleIdentifierEXT)                        \
-    COMMAND(PFN_vkGetShaderModuleCreateInfoIdentifierEXT, get_code_identifier,                                         \
-            vkGetShaderModuleCreateInfoIdentifierEXT)                                                                  \
-    COMMAND(PFN_vkCreateRayTracingPipelinesKHR, create_rays, vkCreateRayTracingPipelinesKHR)                           \
-    COMMAND(PFN_vkCreateDeferredOperationKHR, create_deferred, vkCreateDeferredOperationKHR)                           \
-    COMMAND(PFN_vkDestroyDeferredOperationKHR, destroy_deferred, vkDestroyDeferredOperationKHR)                        \
-    COMMAND(PFN_vkDeferredOperationJoinKHR, join_deferred, vkDeferredOperationJoinKHR)                                 \
-    COMMAND(PFN_vkGetDeferredOperationResultKHR, deferred_result, vkGetDeferredOperationResultKHR)                     \
-    COMMAND(PFN_vkGetRayTracingShaderGroupHandlesKHR, get_handles, vkGetRayTracingShaderGroupHandlesKHR)               \
-    COMMAND(PFN_vkGetRayTracingCaptureReplayShaderGroupHandlesKHR, get_replay_handles,                                 \
-            vkGetRayTracingCaptureReplayShaderGroupHandlesKHR)                                                         \
-    COMMAND(PFN_vkGetRayTracingShaderGroupStackSizeKHR, get_stack_size, vkGetRayTracingShaderGroupStackSizeKHR)        \
-    COMMAND(PFN_vkCreatePipelineBinariesKHR, create_binaries, vkCreatePipelineBinariesKHR)                             \
-    COMMAND(PFN_vkDestroyPipelineBinaryKHR, destroy_binary, vkDestroyPipelineBinaryKHR)                                \
-    COMMAND(PFN_vkGetPipelineKeyKHR, get_key, vkGetPipelineKeyKHR)                                                     \
-    COMMAND(PFN_vkGetPipelineBinaryDataKHR, get_binary_data, vkGetPipelineBinaryDataKHR)                               \
-    COMMAND(PFN_vkReleaseCapturedPipelineDataKHR, release_captured, vkReleaseCapturedPipelineDataKHR)                  \
-    COMMAND(PFN_vkGetPipelineExecutablePropertiesKHR, get_executables, vkGetPipelineExecutablePropertiesKHR)           \
-    COMMAND(PFN_vkGetPipelineExecutableStatisticsKHR, get_statistics, vkGetPipelineExecutableStatisticsKHR)            \
-    COMMAND(PFN_vkGetPipelineExecutableInternalRepresentationsKHR, get_representations,                                \
-            vkGetPipelineExecutableInternalRepresentationsKHR)                                                         \
-    COMMAND(CreateShaders, create_shaders, vkCreateShadersEXT)                                                         \
-    COMMAND(DestroyShader, destroy_shader, vkDestroyShaderEXT)                                                         \
-    COMMAND(GetShaderBinaryData, get_shader_binary, vkGetShaderBinaryDataEXT)
-#define COMMAND_MEMBER(type, member, name) type member;
-typedef struct Commands {
-    COMMANDS(COMMAND_MEMBER)
-} Commands;
 
 /* The words that a pipeline was made of, to make its create info again. */
 typedef struct Wording {
@@ -185,25 +120,18 @@ typedef struct Identifier {
 
 typedef enum { PASS_PLAIN, PASS_SUBPASSES, PASS_UNUSED, PASS_VIEWS, PASS_COUNT } Pass;
 
-/* What all recipes of a process may share. */
-typedef struct Device {
-    VkInstance instance;
-    VkPhysicalDevice physical;
-    VkPhysicalDeviceProperties properties;
-    VkDevice handle;
-    const VkAllocationCallbacks *allocator; /* of everything that recipes make; NULL: none */
-    bool has[FEATURE_COUNT];
-    bool no_internal_cache;
-    bool unasked_identifiers; /* chained although the device does not have the extension enabled */
-    uint32_t group_size, least_subgroup, largest_subgroup;
-    uint32_t handle_size, replay_handle_size, most_recursion; /* of ray tracing */
-    Commands commands;
+/* What all recipes on a device share (objects.c). There is one device at a time. */
+typedef struct Objects {
     VkShaderModule modules[SHADER_COUNT]; /* with the word `modules` */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkRenderPass passes[PASS_COUNT];
     VkPipelineCache cache; /* of the whole program, with --cache */
-} Device;
+} Objects;
+
+extern Objects objects;
+VkResult objects_create(const Device *device, const Words *words);
+void objects_destroy(const Device *device);
 
 /* What the command line adds to every pipeline. */
 typedef struct Additions {
@@ -231,11 +159,6 @@ typedef struct State {
     struct Canvas *canvas; /* draw.c */
 } State;
 
-_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void must(VkResult result, const char *call);
-/* Zeroed memory, never NULL. */
-void *allocate(size_t count, size_t size);
-
 /* A word such as `C3`: its slot; -1 where it names none of this letter. */
 int slot_of(const char *word, char letter);
 
@@ -257,12 +180,14 @@ extern const char done[];
     LINE("key", 2, run_key)                                                                                            \
     LINE("binaries", 2, run_binaries)                                                                                  \
     LINE("bindata", 2, run_binary_data)                                                                                \
+    LINE("layout", 2, run_layout)                                                                                      \
     LINE("more", 3, run_more)                                                                                          \
     LINE("where", 2, run_where)                                                                                        \
     LINE("release", 2, run_release)                                                                                    \
     LINE("unbinaries", 2, run_unbinaries)                                                                              \
     LINE("globalkey", 1, run_global_key)                                                                               \
     LINE("executables", 2, run_executables)                                                                            \
+    LINE("name", 2, run_name)                                                                                          \
     LINE("attach", 3, run_attach)                                                                                      \
     LINE("attached", 3, run_attached)                                                                                  \
     LINE("about", 1, run_about)                                                                                        \
@@ -278,13 +203,6 @@ extern const char done[];
 #define DECLARE_LINE(name, least_words, function) const char *function(State *state, const Words *words);
 LINES(DECLARE_LINE)
 
-/* device.c */
-void instance_create(Device *device, const VkAllocationCallbacks *allocator);
-void instance_destroy(Device *device, const VkAllocationCallbacks *allocator);
-/* With what the line names, as far as the driver has it. */
-VkResult device_create(Device *device, const Words *words);
-void device_destroy(Device *device);
-
 /* main.c: everything in the slots */
 void state_clear(State *state);
 
@@ -294,10 +212,6 @@ void shaders_salt(State *state, uint32_t salt);
 int shader_named(const char *name);
 bool shader_is_there(const Device *device, ShaderName name);
 VkShaderModuleCreateInfo shader_info(const State *state, ShaderName name);
-
-/* caches.c */
-
-/* rays.c */
 
 /* pipelines.c: elements are the words between the slashes */
 const char *run_pipelines(State *state, Point point, const Words *words, Words *elements, uint32_t count);
@@ -314,11 +228,5 @@ void canvas_destroy(State *state);
 /* binaries.c */
 void binary_slot_clear(State *state, BinarySlot *slot);
 void binary_data_clear(BinaryDataSlot *slot);
-
-/* allocator.c: callbacks that count, and check which thread calls them */
-const VkAllocationCallbacks *allocator_begin(void);
-/* This thread joins an operation, too. */
-void allocator_allow_thread(void);
-void allocator_report(void);
 
 #endif

@@ -85,7 +85,7 @@ const char *run_identify(State *state, const Words *words)
     VkShaderModuleIdentifierEXT code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT}, module = code;
     state->device->commands.get_code_identifier(state->device->handle, &info, &code);
     bool equal = true;
-    VkShaderModule there = state->modules[name] ? state->modules[name] : state->device->modules[name];
+    VkShaderModule there = state->modules[name] ? state->modules[name] : objects.modules[name];
     if (there) {
         state->device->commands.get_identifier(state->device->handle, there, &module);
         equal = module.identifierSize == code.identifierSize &&
@@ -148,7 +148,7 @@ const char *run_shader_object(State *state, const Words *words)
                              .pCode = code.pCode,
                              .pName = "main",
                              .setLayoutCount = 1,
-                             .pSetLayouts = &device->set_layout,
+                             .pSetLayouts = &objects.set_layout,
                              .pushConstantRangeCount = 1,
                              .pPushConstantRanges = &range};
     ShaderHandle first = 0, second = 0;

@@ -64,7 +64,7 @@ static const char *add_inline_code(const State *state, Build *out, ShaderName na
 static const char *set_module(const State *state, Build *out, ShaderName name)
 {
     VkShaderModule own = state->modules[name];
-    out->stages[out->stage_count].module = own ? own : state->device->modules[name];
+    out->stages[out->stage_count].module = own ? own : objects.modules[name];
     return out->stages[out->stage_count].module ? NULL : "module";
 }
 

@@ -1,16 +1,9 @@
-/*
- * layouts [NAME...] - creates a compute pipeline of one shader for each kind of pipeline layout, or for these, and
- * prints its name and VkResult. What a layout is made of is destroyed as early as Vulkan allows.
- */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* layouts.c - pipelines of one shader with each kind of pipeline layout. */
+#include "recipes.h"
+
 #include <string.h>
 
-#include "program.h"
-#include "sampled.h"
-
-enum Trait {
+enum {
     IMMUTABLE = 1,
     YCBCR = 2, /* with an immutable sampler */
     YCBCR_709 = 4,
@@ -44,53 +37,7 @@ static const struct {
     {"second-set", SECOND_SET},
 };
 
-static Program program;
-
-static void must(VkResult result, const char *what)
-{
-    if (result == VK_SUCCESS)
-        return;
-    fprintf(stderr, "%s: VkResult %d\n", what, result);
-    exit(1);
-}
-
-static void open_all(void)
-{
-    static const char *const extensions[] = {
-        VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, VK_EXT_DESCRIPTOR_BUFFER_EXTENSION_NAME,
-        VK_EXT_MUTABLE_DESCRIPTOR_TYPE_EXTENSION_NAME, VK_EXT_CUSTOM_BORDER_COLOR_EXTENSION_NAME};
-    VkPhysicalDeviceMutableDescriptorTypeFeaturesEXT mutable = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MUTABLE_DESCRIPTOR_TYPE_FEATURES_EXT,
-        .mutableDescriptorType = VK_TRUE};
-    VkPhysicalDeviceCustomBorderColorFeaturesEXT border = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CUSTOM_BORDER_COLOR_FEATURES_EXT,
-        .pNext = &mutable,
-        .customBorderColors = VK_TRUE};
-    VkPhysicalDeviceDescriptorBufferFeaturesEXT buffer = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_BUFFER_FEATURES_EXT,
-        .pNext = &border,
-        .descriptorBuffer = VK_TRUE};
-    VkPhysicalDeviceVulkan11Features core_11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-                                                .pNext = &buffer,
-                                                .samplerYcbcrConversion = VK_TRUE};
-    VkPhysicalDeviceVulkan12Features core_12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-                                                .pNext = &core_11,
-                                                .descriptorIndexing = VK_TRUE,
-                                                .descriptorBindingPartiallyBound = VK_TRUE,
-                                                .bufferDeviceAddress = VK_TRUE,
-                                                .samplerFilterMinmax = VK_TRUE};
-    VkPhysicalDeviceVulkan13Features core_13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
-                                                .pNext = &core_12,
-                                                .inlineUniformBlock = VK_TRUE};
-    const Wanted wanted = {.api = VK_API_VERSION_1_3,
-                           .extensions = extensions,
-                           .extension_count = sizeof extensions / sizeof *extensions,
-                           .features = &core_13};
-    must(open_instance(&program, &wanted), "vkCreateInstance");
-    must(open_device(&program, &wanted), "vkCreateDevice");
-}
-
-static VkSamplerYcbcrConversion create_conversion(unsigned traits)
+static VkSamplerYcbcrConversion create_conversion(VkDevice device, unsigned traits)
 {
     const VkSamplerYcbcrConversionCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_SAMPLER_YCBCR_CONVERSION_CREATE_INFO,
@@ -102,12 +49,11 @@ static VkSamplerYcbcrConversion create_conversion(unsigned traits)
     };
     VkSamplerYcbcrConversion conversion = VK_NULL_HANDLE;
     if (traits & YCBCR)
-        must(vkCreateSamplerYcbcrConversion(program.device, &info, NULL, &conversion),
-             "vkCreateSamplerYcbcrConversion");
+        must(vkCreateSamplerYcbcrConversion(device, &info, NULL, &conversion), "vkCreateSamplerYcbcrConversion");
     return conversion;
 }
 
-static VkSampler create_sampler(unsigned traits, VkSamplerYcbcrConversion conversion)
+static VkSampler create_sampler(VkDevice device, unsigned traits, VkSamplerYcbcrConversion conversion)
 {
     const VkSamplerYcbcrConversionInfo converted = {.sType = VK_STRUCTURE_TYPE_SAMPLER_YCBCR_CONVERSION_INFO,
                                                     .conversion = conversion};
@@ -132,11 +78,11 @@ static VkSampler create_sampler(unsigned traits, VkSamplerYcbcrConversion conver
     };
     VkSampler sampler = VK_NULL_HANDLE;
     if (traits & IMMUTABLE)
-        must(vkCreateSampler(program.device, &info, NULL, &sampler), "vkCreateSampler");
+        must(vkCreateSampler(device, &info, NULL, &sampler), "vkCreateSampler");
     return sampler;
 }
 
-static VkDescriptorSetLayout create_set_layout(unsigned traits, const VkSampler *sampler)
+static VkDescriptorSetLayout create_set_layout(VkDevice device, unsigned traits, const VkSampler *sampler)
 {
     enum { BINDINGS = 3 };
     const VkDescriptorSetLayoutBinding bindings[BINDINGS] = {
@@ -168,58 +114,57 @@ static VkDescriptorSetLayout create_set_layout(unsigned traits, const VkSampler 
         .pBindings = bindings,
     };
     VkDescriptorSetLayout layout;
-    must(vkCreateDescriptorSetLayout(program.device, &info, NULL, &layout), "vkCreateDescriptorSetLayout");
+    must(vkCreateDescriptorSetLayout(device, &info, NULL, &layout), "vkCreateDescriptorSetLayout");
     return layout;
 }
 
-static void create_layout(unsigned traits, const VkSampler *sampler)
+static VkPipelineLayout create_layout(VkDevice device, unsigned traits, const VkSampler *sampler)
 {
-    const VkDescriptorSetLayout sets[] = {create_set_layout(traits, sampler), create_set_layout(0, sampler)};
+    const VkDescriptorSetLayout sets[] = {create_set_layout(device, traits, sampler),
+                                          create_set_layout(device, 0, sampler)};
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
     const VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                              .setLayoutCount = traits & SECOND_SET ? 2 : 1,
                                              .pSetLayouts = sets,
                                              .pushConstantRangeCount = 1,
                                              .pPushConstantRanges = &range};
-    must(vkCreatePipelineLayout(program.device, &info, NULL, &program.layout), "vkCreatePipelineLayout");
+    VkPipelineLayout layout;
+    must(vkCreatePipelineLayout(device, &info, NULL, &layout), "vkCreatePipelineLayout");
     for (int i = 0; i < 2; i++)
-        vkDestroyDescriptorSetLayout(program.device, sets[i], NULL);
+        vkDestroyDescriptorSetLayout(device, sets[i], NULL);
+    return layout;
 }
 
-static void create_pipeline(const char *name, unsigned traits)
+static VkResult create_pipeline(VkDevice device, unsigned traits)
 {
-    const VkShaderModuleCreateInfo code = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof sampled, .pCode = sampled};
-    VkSamplerYcbcrConversion conversion = create_conversion(traits);
-    VkSampler sampler = create_sampler(traits, conversion);
-    must(vkCreateShaderModule(program.device, &code, NULL, &program.module), "vkCreateShaderModule");
-    create_layout(traits, &sampler);
-    VkComputePipelineCreateInfo info = compute_info(&program, "main");
-    info.flags = traits & BUFFER ? VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT : 0;
+    VkSamplerYcbcrConversion conversion = create_conversion(device, traits);
+    VkSampler sampler = create_sampler(device, traits, conversion);
+    VkPipelineLayout layout = create_layout(device, traits, &sampler);
+    const VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                              .flags =
+                                                  traits & BUFFER ? VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT : 0,
+                                              .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                        .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                        .module = objects.modules[SAMPLED],
+                                                        .pName = "main"},
+                                              .layout = layout,
+                                              .basePipelineIndex = -1};
     VkPipeline pipeline = VK_NULL_HANDLE;
-    printf("%s result=%d\n", name, vkCreateComputePipelines(program.device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline));
-    vkDestroyPipeline(program.device, pipeline, NULL);
-    vkDestroyPipelineLayout(program.device, program.layout, NULL);
-    vkDestroyShaderModule(program.device, program.module, NULL);
-    vkDestroySampler(program.device, sampler, NULL);
-    vkDestroySamplerYcbcrConversion(program.device, conversion, NULL);
+    VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
+    vkDestroyPipeline(device, pipeline, NULL);
+    vkDestroyPipelineLayout(device, layout, NULL);
+    vkDestroySampler(device, sampler, NULL);
+    vkDestroySamplerYcbcrConversion(device, conversion, NULL);
+    return result;
 }
 
-static bool is_wanted(const char *name, int count, char **names)
+/* layout KIND: a compute pipeline with such a layout, of which everything is destroyed as early as Vulkan allows */
+const char *run_layout(State *state, const Words *words)
 {
-    for (int i = 1; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return count == 1;
-}
-
-int main(int count, char **names)
-{
-    open_all();
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (is_wanted(kinds[i].name, count, names))
-            create_pipeline(kinds[i].name, kinds[i].traits);
-    vkDestroyDevice(program.device, NULL);
-    vkDestroyInstance(program.instance, NULL);
-    return 0;
+    for (size_t i = 0; i < COUNT_OF(kinds) && state->device->has[LAYOUTS]; i++)
+        if (strcmp(kinds[i].name, words->word[1]) == 0) {
+            fprintf(state->out, "result=%d\n", create_pipeline(state->device->handle, kinds[i].traits));
+            return NULL;
+        }
+    return words->word[1];
 }
