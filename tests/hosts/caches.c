@@ -1,5 +1,4 @@
 /* caches.c - the program's own VkPipelineCache, with which pipelines are created once there is one. */
-#define _GNU_SOURCE
 #include "host.h"
 
 #include "../files.h"
@@ -124,55 +123,9 @@ static void *save_once(void *path)
 /* In two threads at once. */
 static void step_save_twice(char **arguments)
 {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, save_once, arguments[0]))
-        die("no thread");
+    pthread_t thread = start_thread(save_once, arguments[0]);
     save_cache(arguments[1]);
     pthread_join(thread, NULL);
-}
-
-static char *file_at_exit, *file_in_destructor;
-
-static void save_at_exit(void)
-{
-    step_save_cache(&file_at_exit);
-}
-
-static void step_save_at_quick_exit(char **arguments)
-{
-    file_at_exit = arguments[0];
-    at_quick_exit(save_at_exit);
-}
-
-static void save_in_thread_end(void *path)
-{
-    save_cache(path);
-}
-
-/* In the destructor of a value of this thread's. */
-static void step_save_at_thread_end(char **arguments)
-{
-    static pthread_key_t key;
-    if (pthread_key_create(&key, save_in_thread_end) || pthread_setspecific(key, arguments[0]))
-        die("no key");
-}
-
-static void step_save_at_exit(char **arguments)
-{
-    file_at_exit = arguments[0];
-    atexit(save_at_exit);
-}
-
-/* Runs after every handler of exit() that was registered since the program started. */
-__attribute__((destructor)) static void save_in_destructor(void)
-{
-    if (file_in_destructor)
-        step_save_cache(&file_in_destructor);
-}
-
-static void step_save_in_destructor(char **arguments)
-{
-    file_in_destructor = arguments[0];
 }
 
 static void step_destroy_cache(char **unused)
@@ -185,14 +138,10 @@ static void step_destroy_cache(char **unused)
 const Step cache_steps[] = {
     {"load-cache", 1, step_load_cache},
     {"save-cache", 1, step_save_cache},
-    {"save-at-exit", 1, step_save_at_exit},
-    {"save-in-destructor", 1, step_save_in_destructor},
     {"destroy-cache", 0, step_destroy_cache},
     {"caches", 3, step_caches},
     {"merge-caches", 2, step_merge_caches},
     {"save-beside", 1, step_save_beside},
     {"save-twice", 2, step_save_twice},
-    {"save-at-quick-exit", 1, step_save_at_quick_exit},
-    {"save-at-thread-end", 1, step_save_at_thread_end},
     {0},
 };

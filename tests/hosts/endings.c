@@ -118,30 +118,41 @@ static void step_relay(char **arguments)
     pthread_exit(NULL);
 }
 
-static void use_at_exit(void)
+static char **later;
+static bool in_destructor;
+
+static void run_later(void)
 {
-    say("at exit: pipelines %d", host_create_pipelines(host_next_pipeline, 3));
-    vkDestroyDevice(host_device, NULL);
-    say("at exit: device destroyed");
+    run_steps(later, "then");
 }
 
-static void step_use_at_exit(char **unused)
+static void run_at_thread_end(void *unused)
 {
-    atexit(use_at_exit);
+    run_later();
 }
 
 /* Runs after every handler of exit() that was registered since the program started. */
-static bool use_in_destructor;
-
 __attribute__((destructor)) static void destructor(void)
 {
-    if (use_in_destructor)
-        use_at_exit();
+    if (in_destructor)
+        run_later();
 }
 
-static void step_use_in_destructor(char **unused)
+/* at exit|quick_exit|thread-end|destructor STEP ... then: these steps are run at that moment, in a handler, or in the
+ * destructor of a value of this thread's or of the program. */
+static void step_at(char **arguments)
 {
-    use_in_destructor = true;
+    static pthread_key_t key;
+    later = rest_of_steps;
+    skip_past("then");
+    if (strcmp(arguments[0], "exit") == 0)
+        atexit(run_later);
+    else if (strcmp(arguments[0], "quick_exit") == 0)
+        at_quick_exit(run_later);
+    else if (strcmp(arguments[0], "destructor") == 0)
+        in_destructor = true;
+    else if (pthread_key_create(&key, run_at_thread_end) || pthread_setspecific(key, &key))
+        die("no key");
 }
 
 const Step ending_steps[] = {
@@ -152,7 +163,6 @@ const Step ending_steps[] = {
     {"thread", 0, step_thread},
     {"main-thread-ends", 0, step_main_thread_ends},
     {"relay", 1, step_relay},
-    {"use-at-exit", 0, step_use_at_exit},
-    {"use-in-destructor", 0, step_use_in_destructor},
+    {"at", 1, step_at},
     {0},
 };

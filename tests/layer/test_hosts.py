@@ -27,6 +27,8 @@ QUICK = True
 
 THREE = "instance device pipelines 3"
 OPEN, CLOSE = " ".join(STORED), " ".join(END)
+#: What a program still does when it ends.
+LAST = "pipelines 3 destroy-device then"
 #: Programs of steps, what they print and how often, and how many pipelines the next program finds. The layer works in
 #: each, says nothing, and stores all pipelines.
 GOES_ON: dict[str, tuple[str, str, int, int]] = {
@@ -52,9 +54,9 @@ GOES_ON: dict[str, tuple[str, str, int, int]] = {
         )
         for way in ("", "fork", "raw-fork")
     },
-    "handler of exit before the instance": (f"use-at-exit {OPEN}", "at exit: pipelines 0", 1, 3),
-    "handler of exit behind the device": (f"{OPEN} use-at-exit", "at exit: pipelines 0", 1, 3),
-    "destructor": (f"use-in-destructor {OPEN}", "at exit: pipelines 0", 1, 3),
+    "handler of exit before the instance": (f"at exit {LAST} {OPEN}", "pipelines 0", 2, 3),
+    "handler of exit behind the device": (f"{OPEN} at exit {LAST}", "pipelines 0", 2, 3),
+    "destructor": (f"at destructor {LAST} {OPEN}", "pipelines 0", 2, 3),
     "RTLD_DEFAULT has no symbols of Python": (
         f"no-python-symbols {OPEN} no-python-symbols {CLOSE} no-python-symbols", "symbols of Python: 0", 3, 3
     ),

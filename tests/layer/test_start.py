@@ -231,7 +231,8 @@ def test_device_that_outlives_exit(world: World) -> None:
     for path in world.stored_files(".closed", ".journal"):
         age(path, 2 * contents.RECENT_SECONDS)
     before, runs_before = set(world.stored_files()), len(world.runs())
-    run_host(world, "use-in-destructor", "instance", "device", "pipelines", 8)
+    last = ("at", "destructor", "pipelines", 3, "destroy-device", "then")
+    run_host(world, *last, "instance", "device", "pipelines", 8)
     assert len(set(world.stored_files()) - before) == 1 and len(world.runs()) == runs_before + 1
 
 
