@@ -46,31 +46,25 @@ static const void *feedback_chain(Recipe *recipe, const Options *options, uint32
 
 // ---- Compute ---------------------------------------------------------------------------------------------------
 
-static uint64_t least_variants(const ShaderName *names, uint32_t count)
+static uint64_t least_of(uint64_t least, ShaderName name)
 {
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < count; ++i) {
-        uint64_t variants = shader_variants(&shaders[names[i]]);
-        least = variants < least ? variants : least;
-    }
-    return least;
+    uint64_t variants = shader_variants(&shaders[name]);
+    return variants < least ? variants : least;
 }
-
-static const ShaderName compute_programs[] = {COMP_PARTICLES, COMP_PREFIX_SUM, COMP_RADIX_SORT, COMP_MATMUL,
-                                              COMP_FFT,       COMP_BLUR,       COMP_TERRAIN,    COMP_LIGHT_CULL};
-enum { COMPUTE_PROGRAMS = sizeof compute_programs / sizeof *compute_programs };
 
 uint64_t compute_limit(void)
 {
-    return least_variants(compute_programs, COMPUTE_PROGRAMS) * COMPUTE_PROGRAMS;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = COMP_FIRST; i < COMP_FIRST + COMP_COUNT; ++i)
+        least = least_of(least, (ShaderName)i);
+    return least * COMP_COUNT;
 }
 
 void compute_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
 {
     memset(recipe, 0, sizeof *recipe);
-    ShaderName name = compute_programs[number % COMPUTE_PROGRAMS];
-    uint64_t variant =
-        shuffled(number / COMPUTE_PROGRAMS, shader_variants(&shaders[name]), kitchen->options->seed + name);
+    ShaderName name = (ShaderName)(COMP_FIRST + number % COMP_COUNT);
+    uint64_t variant = shuffled(number / COMP_COUNT, shader_variants(&shaders[name]), kitchen->options->seed + name);
     const VkPipelineShaderStageCreateInfo *stage = add_stage(recipe, kitchen->objects, name, variant);
     recipe->compute = (VkComputePipelineCreateInfo){
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -102,10 +96,8 @@ enum { GRAPHICS_PROGRAMS = sizeof graphics_programs / sizeof *graphics_programs 
 uint64_t graphics_limit(void)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < GRAPHICS_PROGRAMS; ++i) {
-        uint64_t variants = least_variants(&graphics_programs[i].fragment, 1);
-        least = variants < least ? variants : least;
-    }
+    for (uint32_t i = 0; i < GRAPHICS_PROGRAMS; ++i)
+        least = least_of(least, graphics_programs[i].fragment);
     return least * GRAPHICS_PROGRAMS;
 }
 

@@ -17,7 +17,7 @@
 typedef struct Step {
     const char *name;
     int argument_count;
-    void (*run)(char **arguments);
+    void (*run)(char **arguments); /* in front of them is the name */
 } Step;
 
 extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], signal_steps[], ending_steps[],

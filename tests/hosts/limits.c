@@ -96,55 +96,42 @@ static void install(const int *calls, unsigned action)
         die("no seccomp: %s", strerror(errno));
 }
 
-static void refuse(const char *group, unsigned action)
-{
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (strcmp(groups[i].name, group) == 0) {
-            install(groups[i].calls, action);
-            say("sandbox: no %s", group);
-            return;
-        }
-    die("no group '%s'", group);
-}
-
-static void step_refuse(char **arguments)
-{
-    refuse(arguments[0], SECCOMP_RET_ERRNO | EPERM);
-}
-
-/* As Chromium's sandbox: the process ends. */
-static void step_forbid(char **arguments)
-{
-    refuse(arguments[0], SECCOMP_RET_KILL_PROCESS);
-}
-
-/* What kernels without a call say; a C library then tries the older one. */
-static void step_unknown(char **arguments)
-{
-    refuse(arguments[0], SECCOMP_RET_ERRNO | ENOSYS);
-}
-
-static void step_no_more(char **arguments)
-{
-    refuse(arguments[0], SECCOMP_RET_ERRNO | EAGAIN);
-}
-
 /* The program's own handler answers, as a sandbox with a broker has it. */
 static void answer(int number, siginfo_t *info, void *context)
 {
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = -EACCES;
 }
 
-static void step_trap(char **arguments)
+/* refuse GROUP, and by other names with another answer */
+static void step_refuse(char **arguments)
 {
-    struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
-    sigaction(SIGSYS, &action, NULL);
-    refuse(arguments[0], SECCOMP_RET_TRAP);
+    static const struct {
+        const char *step;
+        unsigned action;
+    } answers[] = {
+        {"refuse", SECCOMP_RET_ERRNO | EPERM},
+        {"forbid", SECCOMP_RET_KILL_PROCESS},    /* as Chromium's sandbox: the process ends */
+        {"unknown", SECCOMP_RET_ERRNO | ENOSYS}, /* as old kernels; a C library then tries the older call */
+        {"no-more", SECCOMP_RET_ERRNO | EAGAIN},
+        {"trap", SECCOMP_RET_TRAP},
+    };
+    const struct sigaction action = {.sa_sigaction = answer, .sa_flags = SA_SIGINFO};
+    size_t how = 0, which = 0;
+    while (strcmp(answers[how].step, arguments[-1]) != 0)
+        how++;
+    while (which < sizeof groups / sizeof groups[0] && strcmp(groups[which].name, arguments[0]) != 0)
+        which++;
+    if (which == sizeof groups / sizeof groups[0])
+        die("no group '%s'", arguments[0]);
+    if (answers[how].action == SECCOMP_RET_TRAP)
+        sigaction(SIGSYS, &action, NULL);
+    install(groups[which].calls, answers[how].action);
+    say("sandbox: no %s", arguments[0]);
 }
 
 const Step limit_steps[] = {
-    {"limit", 2, step_limit},     {"spare-memory", 1, step_spare_memory},
-    {"refuse", 1, step_refuse},   {"forbid", 1, step_forbid},
-    {"unknown", 1, step_unknown}, {"no-more", 1, step_no_more},
-    {"trap", 1, step_trap},       {0},
+    {"limit", 2, step_limit},    {"spare-memory", 1, step_spare_memory},
+    {"refuse", 1, step_refuse},  {"forbid", 1, step_refuse},
+    {"unknown", 1, step_refuse}, {"no-more", 1, step_refuse},
+    {"trap", 1, step_refuse},    {0},
 };

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIXEL_BYTES = CANVAS_SIDE * CANVAS_SIDE * 4, VALUES = 64 };
+/* The buffer has the pixels of both layers, and behind them the values that shaders write. */
+enum { PIXEL_BYTES = 2 * CANVAS_SIDE * CANVAS_SIDE * 4, VALUE_BYTES = 64 * 4 };
 
 typedef struct Canvas {
     VkQueue queue;
@@ -14,9 +15,9 @@ typedef struct Canvas {
     VkDeviceMemory image_memory;
     VkImageView views[2]; /* one layer, both layers */
     VkFramebuffer framebuffers[2];
-    VkBuffer pixels, values;
-    VkDeviceMemory pixels_memory, values_memory;
-    uint8_t *pixel_bytes, *value_bytes; /* mapped */
+    VkBuffer buffer;
+    VkDeviceMemory buffer_memory;
+    uint8_t *bytes; /* mapped */
     VkCommandPool pool;
     VkCommandBuffer commands;
 } Canvas;
@@ -40,21 +41,20 @@ static VkDeviceMemory allocate_memory(const Device *device, VkMemoryRequirements
     return memory;
 }
 
-static VkBuffer create_buffer(const Device *device, VkDeviceSize size, VkBufferUsageFlags usage, VkDeviceMemory *memory,
-                              uint8_t **bytes)
+static void create_buffer(Canvas *canvas, const Device *device)
 {
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = size, .usage = usage};
-    VkBuffer buffer;
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = PIXEL_BYTES + VALUE_BYTES,
+                               .usage = VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
     VkMemoryRequirements needs;
     void *mapped;
-    must(vkCreateBuffer(device->handle, &info, NULL, &buffer), "vkCreateBuffer");
-    vkGetBufferMemoryRequirements(device->handle, buffer, &needs);
-    *memory =
+    must(vkCreateBuffer(device->handle, &info, NULL, &canvas->buffer), "vkCreateBuffer");
+    vkGetBufferMemoryRequirements(device->handle, canvas->buffer, &needs);
+    canvas->buffer_memory =
         allocate_memory(device, needs, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
-    must(vkBindBufferMemory(device->handle, buffer, *memory, 0), "vkBindBufferMemory");
-    must(vkMapMemory(device->handle, *memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory");
-    *bytes = mapped;
-    return buffer;
+    must(vkBindBufferMemory(device->handle, canvas->buffer, canvas->buffer_memory, 0), "vkBindBufferMemory");
+    must(vkMapMemory(device->handle, canvas->buffer_memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory");
+    canvas->bytes = mapped;
 }
 
 static void create_image(Canvas *canvas, const Device *device)
@@ -104,12 +104,12 @@ static void create_set(Canvas *canvas, const Device *device)
                                         .descriptorSetCount = 1,
                                         .pSetLayouts = &objects.set_layout};
     must(vkAllocateDescriptorSets(device->handle, &info, &canvas->set), "vkAllocateDescriptorSets");
-    VkDescriptorBufferInfo whole = {canvas->values, 0, VK_WHOLE_SIZE};
+    VkDescriptorBufferInfo values = {canvas->buffer, PIXEL_BYTES, VALUE_BYTES};
     VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
                                   .dstSet = canvas->set,
                                   .descriptorCount = 1,
                                   .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                  .pBufferInfo = &whole};
+                                  .pBufferInfo = &values};
     vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
 }
 
@@ -130,10 +130,7 @@ static Canvas *canvas_of(State *state)
         return state->canvas;
     Canvas *canvas = state->canvas = allocate(1, sizeof *canvas);
     const Device *device = state->device;
-    canvas->pixels = create_buffer(device, 2 * PIXEL_BYTES, VK_BUFFER_USAGE_TRANSFER_DST_BIT, &canvas->pixels_memory,
-                                   &canvas->pixel_bytes);
-    canvas->values = create_buffer(device, VALUES * sizeof(uint32_t), VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
-                                   &canvas->values_memory, &canvas->value_bytes);
+    create_buffer(canvas, device);
     create_image(canvas, device);
     create_set(canvas, device);
     create_commands(canvas, device);
@@ -153,11 +150,9 @@ void canvas_destroy(State *state)
         vkDestroyImageView(device, canvas->views[i], NULL);
     }
     vkDestroyImage(device, canvas->image, NULL);
-    vkDestroyBuffer(device, canvas->pixels, NULL);
-    vkDestroyBuffer(device, canvas->values, NULL);
+    vkDestroyBuffer(device, canvas->buffer, NULL);
     vkFreeMemory(device, canvas->image_memory, NULL);
-    vkFreeMemory(device, canvas->pixels_memory, NULL);
-    vkFreeMemory(device, canvas->values_memory, NULL);
+    vkFreeMemory(device, canvas->buffer_memory, NULL);
     free(canvas);
     state->canvas = NULL;
 }
@@ -256,7 +251,7 @@ static void draw(Canvas *canvas, const Device *device, VkPipeline pipeline, cons
     else
         vkCmdEndRendering(canvas->commands);
     barrier(canvas, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL);
-    vkCmdCopyImageToBuffer(canvas->commands, canvas->image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, canvas->pixels, 1,
+    vkCmdCopyImageToBuffer(canvas->commands, canvas->image, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, canvas->buffer, 1,
                            &copy);
     barrier(canvas, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL);
     finish(canvas);
@@ -278,8 +273,8 @@ static void dispatch(Canvas *canvas, const Device *device, VkPipeline pipeline)
 static unsigned drawn_pixels(const Canvas *canvas)
 {
     unsigned drawn = 0;
-    for (size_t i = 0; i < 2 * PIXEL_BYTES; i += 4) {
-        const uint8_t *pixel = canvas->pixel_bytes + i;
+    for (size_t i = 0; i < PIXEL_BYTES; i += 4) {
+        const uint8_t *pixel = canvas->bytes + i;
         drawn += (pixel[0] | pixel[1] | pixel[2] | pixel[3]) != 0;
     }
     return drawn;
@@ -293,14 +288,13 @@ const char *run_draw(State *state, const Words *words)
     if (!pipeline || !pipeline->handle || pipeline->wording.point == POINT_RAYS || pipeline->traits.library)
         return words->word[1];
     Canvas *canvas = canvas_of(state);
-    memset(canvas->pixel_bytes, 0, 2 * PIXEL_BYTES);
-    memset(canvas->value_bytes, 0, VALUES * sizeof(uint32_t));
+    memset(canvas->bytes, 0, PIXEL_BYTES + VALUE_BYTES);
     if (pipeline->wording.point == POINT_COMPUTE)
         dispatch(canvas, state->device, pipeline->handle);
     else
         draw(canvas, state->device, pipeline->handle, &pipeline->traits);
     fprintf(state->out, "drawn=%u image=%016llx values=%016llx\n", drawn_pixels(canvas),
-            (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->pixel_bytes, 2 * PIXEL_BYTES),
-            (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->value_bytes, VALUES * sizeof(uint32_t)));
+            (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->bytes, PIXEL_BYTES),
+            (unsigned long long)digest(DIGEST_OF_NOTHING, canvas->bytes + PIXEL_BYTES, VALUE_BYTES));
     return NULL;
 }
