@@ -69,7 +69,7 @@ bool uses_binaries(const Options *options)
 
 // ---- The table ---------------------------------------------------------------------------------------------------
 
-typedef enum { NUMBER, SEED, TEXT, CHOICE, SET, FLAG } Type;
+typedef enum { NUMBER, TEXT, CHOICE, SET, FLAG } Type;
 
 static const char *const apis[] = {"1.0", "1.1", "1.2", "1.3", NULL};
 static const char *const exits[] = {"destroy", "return", "exit", "_exit", "abort", NULL};
@@ -89,7 +89,7 @@ static const struct {
     {"graphics", no_argument, SET, AT(kind), KIND_GRAPHICS, 0, NULL},
     {"ray-tracing", no_argument, SET, AT(kind), KIND_RAY_TRACING, 0, NULL},
     {"gpl", no_argument, SET, AT(kind), KIND_LIBRARIES, 0, NULL},
-    {"seed", required_argument, SEED, AT(seed), 0, 0, NULL},
+    {"seed", required_argument, NUMBER, AT(seed), 0, UINT32_MAX, NULL},
     {"batch", required_argument, NUMBER, AT(batch), 1, 4096, NULL},
     {"deferred", required_argument, NUMBER, AT(deferred), 1, 256, NULL},
     {"threads", required_argument, NUMBER, AT(threads), 1, 256, NULL},
@@ -123,14 +123,14 @@ static _Noreturn void wrong(int row, const char *value)
     exit(2);
 }
 
-static uint64_t number(int row, const char *text, uint64_t least, uint64_t most)
+static uint32_t number(int row, const char *text)
 {
     char *end;
     errno = 0;
     uint64_t value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] == '-' || value < least || value > most)
+    if (errno || end == text || *end || text[0] == '-' || value < table[row].least || value > table[row].most)
         wrong(row, text);
-    return value;
+    return (uint32_t)value;
 }
 
 static uint32_t choice(int row, const char *text)
@@ -146,9 +146,6 @@ static void apply(Options *options, int row, const char *value)
     void *field = (char *)options + table[row].field;
     uint32_t word = table[row].least; // of numbers and of enumerations
     switch (table[row].type) {
-    case SEED:
-        options->seed = number(row, value, 0, UINT64_MAX);
-        return;
     case TEXT:
         memcpy(field, &value, sizeof value);
         return;
@@ -156,7 +153,7 @@ static void apply(Options *options, int row, const char *value)
         *(bool *)field = true;
         return;
     case NUMBER:
-        word = (uint32_t)number(row, value, table[row].least, table[row].most);
+        word = number(row, value);
         break;
     case CHOICE:
         word = choice(row, value);

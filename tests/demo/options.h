@@ -25,7 +25,7 @@ typedef struct {
     uint32_t batch;
     uint32_t threads;
     uint32_t deferred; // threads that join a deferred operation; 0: none is used
-    uint64_t seed;
+    uint32_t seed;
     CacheMode cache;
     const char *cache_file; // with CACHE_FILE
     const char *cache_save;

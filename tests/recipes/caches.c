@@ -91,7 +91,7 @@ const char *run_merge(State *state, const Words *words)
 }
 
 /* more COMMAND C0 [deferred]: pipelines of a kind of which the layer knows nothing, in a cache, which an operation that
- * nobody completes may still use. All these commands are alike but for the deferred operation that one of them takes. */
+ * nobody completes may still use. These commands are alike but for the deferred operation that one of them takes. */
 const char *run_more(State *state, const Words *words)
 {
     typedef VkResult(VKAPI_PTR * Create)(VkDevice, VkPipelineCache, uint32_t, const void *,

@@ -9,11 +9,12 @@
  * between `begin SALT` and `end`, and has a device of its own; recipes of other salts have other shaders. A line of a
  * file may begin with a name and a colon. What is printed for it begins with that name and the file's:
  * `derivatives.scene-parent result=0 P0=set`. Files run one after another, or, with --times, each so often and all at
- * the same time. With --shared the first runs before, once, and the others begin with its caches in their slots. What is
+ * the same time. With --shared the first runs before, once, and its caches are in the slots of the others. What is
  * printed says nothing that may differ between two runs of one driver.
  *
- * --feedback, --statistics and --flags2 add these to each pipeline that has none; with --cache the program passes a
- * VkPipelineCache wherever a recipe passes none; with --names the instance has VK_EXT_debug_utils. What is printed last, `used=1 live=0 foreign=0`, is of `allocator`.
+ * --feedback, --statistics and --flags2 add these to each pipeline that has none. With --cache the program passes a
+ * VkPipelineCache wherever a recipe passes none, and with --names the instance has VK_EXT_debug_utils. What is printed
+ * last, `used=1 live=0 foreign=0`, is of `allocator`.
  */
 #include "recipes.h"
 
