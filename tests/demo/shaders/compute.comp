@@ -1,7 +1,10 @@
 #version 450
+#ifndef is_blur
 #extension GL_EXT_control_flow_attributes : require
+#endif
 #extension GL_GOOGLE_include_directive : require
-// The compute shaders. The Makefile defines which one a module has.
+// The compute shaders. The Makefile defines which one a module has. A module names the extensions of its source, so none
+// asks for what it does not use.
 
 // The interface that all compute shaders share. Workgroup sizes stay at or below 128 invocations,
 // the least that every Vulkan implementation offers.

@@ -1,6 +1,8 @@
 #version 450
+#ifndef is_screen
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_GOOGLE_include_directive : require
+#endif
 // The vertex shaders. The Makefile defines which one a module has.
 
 #ifndef is_screen

@@ -1,6 +1,8 @@
 #version 460
 #extension GL_EXT_ray_tracing : require
+#ifndef is_shadow
 #extension GL_GOOGLE_include_directive : require
+#endif
 // The ray tracing shaders. The Makefile defines which one a module has.
 
 layout(set = 0, binding = 0) uniform accelerationStructureEXT scene;
