@@ -136,12 +136,8 @@ static void step_destroy_cache(char **unused)
 }
 
 const Step cache_steps[] = {
-    {"load-cache", 1, step_load_cache},
-    {"save-cache", 1, step_save_cache},
-    {"destroy-cache", 0, step_destroy_cache},
-    {"caches", 3, step_caches},
-    {"merge-caches", 2, step_merge_caches},
-    {"save-beside", 1, step_save_beside},
-    {"save-twice", 2, step_save_twice},
-    {0},
+    {"load-cache", 1, step_load_cache},       {"save-cache", 1, step_save_cache},
+    {"destroy-cache", 0, step_destroy_cache}, {"caches", 3, step_caches},
+    {"merge-caches", 2, step_merge_caches},   {"save-beside", 1, step_save_beside},
+    {"save-twice", 2, step_save_twice},       {0},
 };

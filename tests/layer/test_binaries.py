@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from disk import compact_everything
+from host_steps import HOST
 from pipeline_binaries import APPLICATION, Archive, bytes_on_disk, flipped, with_disk_cache
 from recipes.small import BINARY_CALLS
 from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, Run, World, seen
+from world import LAYER_NAME, Run, World, seen
 
 from pylayer.common import file_kinds
 
@@ -671,7 +672,7 @@ def test_programs_that_keep_binaries(scripted: ScriptedDriver) -> None:
 def test_properties_are_the_drivers(scripted: ScriptedDriver, mode: str) -> None:
     """What a program reads in VkPhysicalDevicePipelineBinaryPropertiesKHR is what it reads without the layer. A program
     of Vulkan 1.0 that enables no extension can call the command, too."""
-    world, program = scripted.world, [str(BUILD / "tests" / "properties")]
+    world, program = scripted.world, [str(HOST), "properties"]
     scripted.settings(mode=mode)
     for script in ("internal-cache=no;internal-cache-control=no", "prefers-internal-cache=yes", ""):
         alone = world.run(program, VK_INSTANCE_LAYERS=None, PYLAYER_TEST_DRIVER=script).stdout

@@ -692,7 +692,7 @@ def test_libraries_are_mapped_before_the_program_goes_on(real: World) -> None:
     libraries = ["_policy.", "_cffi_backend.", "_xxhash."]
     libraries += [name for name in ("_struct.", "fcntl.") if list(PACKAGE.glob(f"_private/dynload/{name}*"))]
     looks = [word for library in libraries for word in ("mapped", library)]
-    process = run_host(real, "instance", "device", *looks, *END, LD_AUDIT=str(BUILD / "tests" / "libslow_linker.so"))
+    process = run_host(real, "instance", "device", *looks, *END, LD_AUDIT=str(BUILD / "tests" / "libpreloaded.so"))
     assert [f"{library} is mapped" in process.stderr for library in libraries] == [True] * len(libraries)
 
 
