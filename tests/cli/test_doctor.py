@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli.marks import ON_RADV
 from cli.stores import NOW, Store, verdict
 from cli.test_stats import write_run
-from cli.user import DEMO, User
+from cli.user import DEMO, ON_RADV, User
 from unit.things import run_python
 from world import PACKAGE
 

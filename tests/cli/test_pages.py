@@ -21,8 +21,7 @@ from types import ModuleType
 import lints
 import pytest
 import radv
-from cli.marks import ON_RADV
-from cli.user import User
+from cli.user import ON_RADV, User
 from world import BUILD, ROOT
 
 from pylayer.common import config, outcomes

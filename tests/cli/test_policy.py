@@ -11,9 +11,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from cli.marks import ON_RADV
 from cli.test_stats import write_run
-from cli.user import DEMO, User
+from cli.user import DEMO, ON_RADV, User
 from host_steps import HOST
 from unit.things import program_id
 

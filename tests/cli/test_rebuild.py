@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import recorded_state as recorded
 import xxhash
-from cli.marks import ON_RADV
-from cli.user import User
+from cli.user import ON_RADV, User
 from unit.things import flip
 from world import BUILD
 

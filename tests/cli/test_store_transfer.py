@@ -16,9 +16,8 @@ import disk
 import pytest
 import xxhash
 from cli import stores
-from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
-from cli.user import User
+from cli.user import ON_RADV, User
 from recorded_state import object_of
 from unit.things import add_record, binaries, program_id, record
 

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cli.marks import ON_RADV
-from cli.user import DEMO, User
+from cli.user import DEMO, ON_RADV, User
 from namespaces import unshared
 from recipes.identifiers import recipe
 from world import BUILD
