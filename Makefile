@@ -114,7 +114,7 @@ containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
 	$(BIN)/kubernetes-validate --strict --quiet config/containers/kubernetes.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows config/ci/github.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci config/ci/gitlab.yml
-	$(BIN)/pytest -q --timeout 900 tests/containers/containers.py tests/fleet/test_ci_examples.py
+	$(BIN)/pytest -q --timeout 900 tests/containers/containers.py tests/fleet/test_commands.py::test_jobs
 
 # Ceph's radosgw, with a monitor and an object store in memory, on loopback ports (tests/fleet/radosgw.py).
 fleet-s3: setup $(VENV)/extra-test

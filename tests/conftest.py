@@ -13,7 +13,7 @@ import pytest
 # Their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite(
     "cli.stores", "cli.user", "disk", "fleet.fleets", "host_steps", "pipeline_binaries", "report.browser",
-    "scripted_driver", "unit.folders", "unit.things", "world",
+    "scripted_driver", "unit.things", "world",
 )  # fmt: skip
 
 from pipeline_binaries import APPLICATION  # noqa: E402

@@ -148,14 +148,9 @@ def test_presets(user: User) -> None:
 
 
 def test_run_with_a_preset(user: User) -> None:
-    """`run --preset` starts a program under the preset. An unknown preset, or a preset together with a policy file, is
-    wrong use."""
+    """`run --preset` starts a program under the preset."""
     done = user.pylayer("run", "--preset", "engine-developers", "--log", "info", "--", DEMO, "--count", 4)
     assert done.returncode == 0 and ": mode observe for pipelines" in done.stderr
-    done = user.pylayer("run", "--preset", "gamers", "--", "true")
-    assert done.returncode == 2 and "engine-developers, fleets, hardening, players" in done.stderr
-    done = user.pylayer("run", "--preset", "players", "--policy", "x.yaml", "--", "true")
-    assert done.returncode == 2 and "write 'preset: players' into x.yaml" in done.stderr
 
 
 # ---- explain ---------------------------------------------------------------------------------------
@@ -491,13 +486,3 @@ def test_windows_program(user: User, name: str, older: str) -> None:
     assert status.returncode == 1 and "skip rule" in status.stdout
     assert user.pylayer("off", "--undo", name).returncode == 0 and starts() == before + 1
     assert user.policy_file.read_text() == ""
-
-
-@pytest.mark.parametrize("undo", [[], ["--undo"]], ids=["off", "undo"])
-def test_name_that_never_ran(user: User, undo: list[str]) -> None:
-    """Nothing changes if no recorded run has the name. off says which rule excludes a program before its first run."""
-    user.policy_file.write_text("# mine\n")
-    done = user.pylayer("off", "C:\\Games\\New.exe", *undo)
-    assert done.returncode == 1 and "no run of C:\\Games\\New.exe is recorded" in done.stderr
-    assert ('add the item {executable: "New.exe"} to the list skip of' in done.stderr) == (not undo)
-    assert user.policy_file.read_text() == "# mine\n"

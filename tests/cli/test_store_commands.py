@@ -105,17 +105,13 @@ def test_ls_app(user: User, store: Store) -> None:
         assert [row["program"] for row in partition["programs"]] == ["tool"]
     for name in ("game", "game (The Game)", "*the game*", "g?me"):
         assert user.json("ls", name)["identities"][0]["programs"][0]["program"] == "game (The Game)"
-    for name in ("nobody", "The Game", "TOOL", "gam"):
-        done = user.pylayer("ls", name)
-        assert done.returncode == 1 and name in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_ls_identity(user: User, store: Store) -> None:
-    """--identity selects the drivers with this prefix. What cannot be a prefix is wrong use."""
+    """--identity selects the drivers with this prefix."""
     Store(user.store, OLD_DRIVER).journal(OTHER, cell(1, identity=OLD_DRIVER))
     found = user.json("ls", "--identity", OLD_DRIVER.name[:8].upper())
     assert [partition["identity"] for partition in found["identities"]] == [OLD_DRIVER.name]
-    assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
 def test_ls_names_the_device(user: User, store: Store) -> None:

@@ -22,9 +22,8 @@ import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data, flip
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fleet import certificates
 from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
-from fleet.fleets import Builder, Machine, nginx
+from fleet.fleets import Builder, Machine, certificates, nginx
 from unit.things import program_id
 
 from pylayer.common.file_kinds import TEMPORARY
@@ -66,7 +65,7 @@ def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> No
 def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over HTTPS nothing is read from a server whose certificate is not trusted, and the line says so."""
     builder.publish(1)
-    authority, server = certificates.make(tmp_path)
+    authority, server = certificates(tmp_path)
     with nginx(tmp_path / "nginx", builder.www, server) as url:
         assert "certificate is not trusted" in machine.pull(url).problem and machine.numbers() == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))

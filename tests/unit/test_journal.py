@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.folders import cells, loaded, put_known, run
-from unit.things import facts, flip, record, scan
+from unit.things import cells, facts, flip, loaded, put_known, record, run, scan
 
 from pylayer.common import owner
 from pylayer.common.identity import Identity

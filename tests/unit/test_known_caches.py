@@ -10,8 +10,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.folders import IDENTITY
-from unit.things import facts, sketch_of
+from unit.things import IDENTITY, facts, sketch_of
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity

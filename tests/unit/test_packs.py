@@ -13,10 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
 from unit.things import (
+    IDENTITY,
     binaries,
+    data_of,
     facts,
+    loaded,
+    packs,
+    put,
+    run,
+    run_all,
     run_python,
 )
 

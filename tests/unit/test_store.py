@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.folders import IDENTITY, cells
-from unit.things import record, write_journal
+from unit.things import IDENTITY, cells, record, write_journal
 
 from pylayer.common import files, flat
 from pylayer.store import compaction, format, runs
