@@ -8,7 +8,12 @@ import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 # Their assertions say what they compared, as those of tests do.
 pytest.register_assert_rewrite(

@@ -107,8 +107,7 @@ def test_what_is_blocked_stays(user: User, store: Store, kinds: tuple[str, ...],
 def test_without_a_terminal(user: User, store: Store) -> None:
     """Without a terminal to ask on, nothing is removed without --yes."""
     before = store.sizes()
-    done = user.pylayer("rm", "--pipelines", "--all")
-    assert done.returncode == 2 and "--yes" in done.stderr and store.sizes() == before
+    assert "--yes" in user.fails("rm", "--pipelines", "--all", status=2) and store.sizes() == before
 
 
 # ---- rm: what is in use -------------------------------------------------------------------------
@@ -135,8 +134,7 @@ def test_one_name_one_program(user: User, store: Store) -> None:
         said = user.fails(*arguments, status=2)
         assert "tool names 2 programs: " in said and "tool (Other) (" in said and "x (tool)" not in said
     for name, shown in (("tool (Other)", "tool (Other)"), ("tool*", "tool")):
-        done = user.pylayer("rm", name, "--pipelines", "--yes")
-        assert re.findall("  remove (.*): ", done.stdout) == [shown]
+        assert re.findall("  remove (.*): ", user.says("rm", name, "--pipelines", "--yes")) == [shown]
     assert store.loaded(("x", "tool")) == [1]
 
 
@@ -311,8 +309,7 @@ def test_forget_while_running(user: User) -> None:
     """Files of a program that is running stay, and a line says so."""
     write_run(user, started=time.time(), process=owner.this_process(), ended=0.0)
     write_run(user, program="tool", executable="tool")
-    done = user.pylayer("rm", "--all", "--history", "--yes")
-    assert done.returncode == 0 and "Kept: 1 run of programs that are running." in done.stdout
+    assert "Kept: 1 run of programs that are running." in user.says("rm", "--all", "--history", "--yes")
     assert recorded(user) == [".run"] and user.json("stats")["programs"][0]["program"] == "game"
     done = user.pylayer("rm", "--all", "--history", "--yes").stdout
     assert done == "Kept: 1 run of programs that are running.\nThere is nothing else to remove.\n"

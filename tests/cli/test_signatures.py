@@ -48,8 +48,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     user = User(tmp_path_factory.mktemp("farm"))
     store = stores.filled(user.store)
     public = user.public_key("farm.key", "--new")
-    done = user.pylayer("export", "game", "--app", "game*", "--sign", "farm.key")
-    assert f"signed by {public}\n" in done.stdout
+    assert f"signed by {public}\n" in user.says("export", "game", "--app", "game*", "--sign", "farm.key")
     assert user.pylayer("export", "unsigned", "--app", "game*").returncode == 0
     assert user.pylayer("export", "tool", "--app", "tool*").returncode == 0
     return Farm(user, store, public)
@@ -100,8 +99,6 @@ def unusable_key(path: Path, what: str) -> None:
     """Makes what its name says."""
     if what == "fifo":
         os.mkfifo(path, 0o600)
-    elif what == "directory":
-        path.mkdir(0o700)
     elif what in ("encrypted", "ed448"):
         key: Any = Ed25519PrivateKey.generate() if what == "encrypted" else ed448.Ed448PrivateKey.generate()
         hidden: Any = (
@@ -109,12 +106,12 @@ def unusable_key(path: Path, what: str) -> None:
         )
         path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hidden))
         path.chmod(0o600)
-    elif what != "missing":
-        path.write_text("no key" if what == "text" else "")
+    else:
+        path.write_text("no key")
         path.chmod(0o600)
 
 
-@pytest.mark.parametrize("what", ["readable", "missing", "text", "fifo", "directory", "encrypted", "ed448", "empty"])
+@pytest.mark.parametrize("what", ["readable", "text", "fifo", "encrypted", "ed448"])
 def test_key_that_cannot_be_used(tmp_path: Path, farm: Farm, what: str) -> None:
     """A key that others may read, or that is none, is not read, and one line says why."""
     path = tmp_path / what
@@ -154,8 +151,7 @@ def test_signed_by_a_trusted_key(signed: Path, farm: Farm, elsewhere: User) -> N
 def test_where_no_signature_is_required(farm: Farm, elsewhere: User) -> None:
     """An export without a signature is imported, and so is one by a key that is not trusted, which the command says."""
     assert "signed" not in elsewhere.pylayer("import", farm.export("unsigned")).stdout
-    done = elsewhere.pylayer("import", farm.export("game"))
-    assert done.returncode == 0 and f"signed by a key that is not trusted, {farm.public}" in done.stdout
+    assert f"signed by a key that is not trusted, {farm.public}" in elsewhere.says("import", farm.export("game"))
 
 
 def test_signed_bytes(signed: Path, public: str) -> None:

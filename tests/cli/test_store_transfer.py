@@ -120,8 +120,7 @@ def test_identity_of_this_machine(user: User, store: Store) -> None:
     """If only one of several identities is of a driver of this machine, the export is for that one."""
     here = Store(user.store, stores.present(user.environment))
     here.journal(GAME, cell(1, identity=here.identity))
-    done = user.pylayer("export", "x", "--app", "game*")
-    assert done.returncode == 0 and f"identity {here.identity.name}\n" in done.stdout
+    assert f"identity {here.identity.name}\n" in user.says("export", "x", "--app", "game*")
 
 
 def test_given_to_another_program(user: User, store: Store, export: Path, elsewhere: User) -> None:
@@ -258,12 +257,10 @@ def test_forged_records(tmp_path: Path, reason: str, forge: Callable[[Forger], N
     "fields",
     [
         {},
-        "text",
         {**IDENTITY.fields, "more": 1},
         {**IDENTITY.fields, "vendor_id": 1 << 40},
         {**IDENTITY.fields, "device_id": True},
         {**IDENTITY.fields, "pipeline_cache_uuid": "00"},
-        {**IDENTITY.fields, "pipeline_cache_uuid": "no hexadecimal"},
         {**IDENTITY.fields, "global_key": "ab" * 32},
         OLD_DRIVER.fields,
     ],
@@ -279,10 +276,7 @@ NOTES: list[tuple[dict[str, Any] | None, str]] = [
     ({"program": "7", "name": ""}, "name"),
     ({"program": "7", "name": "evil\x1b[2J"}, "name"),
     ({"program": "x" * 16, "name": "game"}, ""),
-    ({"program": "f" * 17, "name": "game"}, ""),
-    ({"program": 7, "name": "game"}, ""),
     ({"program": "7"}, ""),
-    ({"program": "7", "name": 5}, ""),
     ({"program": "7", "name": "game", "more": 1}, ""),
     ({"program": "7", "name": "x" * 5000}, ""),
 ]

@@ -21,8 +21,6 @@ from recipes.identifiers import recipe
 from world import BUILD
 
 from pylayer.cli import driver_caches, prewarm
-from pylayer.cli import warm as warm_command
-from pylayer.store.store import Store
 
 COUNT = 24
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -349,21 +347,13 @@ def test_store_without_recordings(user: User) -> None:
 
 
 @ON_RADV
-def test_room_that_comes_later(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_that_comes_later(user: User) -> None:
     """What did not fit is given once there is room, although nothing of it can be looked up."""
     user.policy_file.write_text("settings: {record_state: false}\n")
     for seed in (1, 2):
         user.demo(COUNT, "--seed", seed)
     user.environment["MESA_SHADER_CACHE_DISABLE"] = "false"
-    for name in os.environ.keys() - user.environment.keys():
-        monkeypatch.delenv(name)
-    for name, value in user.environment.items():
-        monkeypatch.setenv(name, value)
-    given = []
-    for most in (120_000, 1 << 30):
-        monkeypatch.setattr(driver_caches, "most_bytes", lambda _, most=most: (most, "a full disk"))
-        (work,) = warm_command._fill(Store(str(user.store)), (), os.environ, quiet=True)
-        given.append(work["given_bytes"])
+    given = [user.json("warm", MESA_SHADER_CACHE_MAX_SIZE=size)["warmed"][0]["given_bytes"] for size in ("120K", "1G")]
     assert 0 < given[0] < given[1]
 
 
@@ -383,8 +373,7 @@ def test_full_home(
 
 def test_empty_store(user: User) -> None:
     """Where nothing is stored, nothing is made."""
-    done = user.pylayer("warm")
-    assert (done.returncode, done.stdout) == (0, "Nothing to warm: nothing is stored for the drivers that are here.\n")
+    assert user.says("warm") == "Nothing to warm: nothing is stored for the drivers that are here.\n"
     assert not user.store.exists()
 
 
@@ -447,8 +436,7 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
     assert play(gamer, REPLAYED) == (REPLAYED, 0)
     assert [one["executable"] for one in gamer.json("stats")["programs"]] == ["game"]
     assert sorted(path.name for path in gamer.store.iterdir()) == before
-    again = gamer.pylayer("prewarm", "game.foz", "--for", "game")
-    assert again.stdout.startswith(
+    assert gamer.says("prewarm", "game.foz", "--for", "game").startswith(
         f"Stored: 0 pipelines for game (pipelines), {REPLAYED} records already in the store\n"
     )
 

@@ -1,9 +1,10 @@
-"""Exports to a fleet and ``pylayer fleet publish``, with a directory as storage."""
+"""Exports to a fleet and ``pylayer fleet publish``, with a directory or S3 as storage."""
 
 from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,32 @@ def names(directory: Path) -> list[str]:
 
 def exported(builder: Builder) -> list[Path]:
     return list(builder.exports.iterdir())
+
+
+@pytest.fixture(params=["directory", *os.environ.get("PYLAYER_TEST_S3", "").split()])
+def remote(request: pytest.FixtureRequest, builder: Builder) -> Builder:
+    """A builder whose storage is a directory, or a folder of its own at each URL of PYLAYER_TEST_S3 (s3://bucket). The
+    variables AWS_* lead to the server of that."""
+    if request.param != "directory":
+        builder.url = f"{request.param}/{uuid.uuid4()}"
+    return builder
+
+
+def test_there_and_back(remote: Builder, machine: Machine) -> None:
+    """A builder exports and publishes, a machine pulls, and a second publication adds what is new."""
+    assert remote.publish(*range(20)).records == 20
+    assert machine.pull(remote.url).records == 20
+    assert remote.publish(*range(15, 30)).records == 10
+    assert machine.pull(remote.url).records == 10 and machine.numbers() == list(range(30))
+    assert machine.pull(remote.url).bytes == 0
+
+
+def test_two_publishers(remote: Builder) -> None:
+    """Storage creates an object only if there is none, by which a second publisher knows of the first."""
+    busy = pytest.raises(Unavailable, match="another publisher began 0 minutes ago")
+    with publishing.only_publisher(remote.storage), busy, publishing.only_publisher(remote.storage):
+        pass
+    assert remote.storage.items("") == []
 
 
 def test_duplicates(tmp_path: Path, builder: Builder) -> None:
