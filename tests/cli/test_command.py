@@ -19,12 +19,12 @@ import pytest
 import recorded_runs
 import yaml
 from cli import stores
-from cli.stores import GAME, IDENTITY, filled, flip, write_run
+from cli.stores import GAME, IDENTITY, filled, write_run
 from cli.user import CTRL_C, DEMO, User
 from click.testing import CliRunner
 from disk import LIBRARY
 from recorded_runs import cache, hits, pipeline
-from unit.things import program_id
+from unit.things import flip, program_id
 from world import ROOT
 
 from pylayer.cli import main, prewarm

@@ -226,8 +226,7 @@ ONLY_PACKAGES = {
 
 def names(directory: Path, prefix: str = "") -> set[str]:
     """Returns the paths of the files and links below a directory."""
-    found = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {prefix + str(path.relative_to(directory)) for path in found}
+    return {prefix + str(path.relative_to(directory)) for path in files(directory)}
 
 
 def test_versions() -> None:

@@ -15,7 +15,7 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from others import open_to_all
-from unit.things import binaries, program_id, record
+from unit.things import binaries, flip, program_id, record
 
 from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
@@ -55,7 +55,7 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
     """A pack whose header is damaged counts in full and is listed as unusable."""
     pack = store.files("*.pack")[0]
-    stores.flip(pack, 100)
+    flip(pack, 100)
     found = user.json("ls")
     assert added_up(found) == store.sizes()
     assert found["identities"][0]["unusable_files"] == {pack.name: "damaged-header"}
@@ -77,7 +77,7 @@ def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
     """What ls says is from headers and tables, so it takes no longer for a large store. --verify reads all."""
     pack = next(path for path in store.files("*.pack") if path.name.startswith(f"{program_id(*GAME):016x}"))
     before = user.json("ls")["identities"]
-    stores.flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
+    flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
     assert user.json("ls")["identities"] == before
     problems = user.json("ls", "--verify", status=1)["problems"]
     assert "damaged-data" in {problem["outcome"] for problem in problems}

@@ -19,7 +19,7 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import ON_RADV, User
 from recorded_state import object_of
-from unit.things import add_record, binaries, program_id, record
+from unit.things import add_record, binaries, flip, program_id, record
 
 from pylayer.cli import doctor
 from pylayer.common import flat
@@ -181,7 +181,7 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
     padding = {offset for end in ends for offset in range(end, end + -end % format.ALIGNMENT)}
     for offset in set(range(len(whole))) - padding:
         path.write_bytes(whole)
-        stores.flip(path, offset, offset % 8)
+        flip(path, offset, 1 << offset % 8)
         refused(path, tmp_path)
 
 
@@ -315,7 +315,7 @@ def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
 
 def test_damage_is_told(export: Path, elsewhere: User) -> None:
     """For a damaged export, the command's one line names file, reason and place."""
-    stores.flip(export, 2000)
+    flip(export, 2000)
     assert re.search("was refused and nothing was imported.* at byte", elsewhere.fails("import", export))
 
 

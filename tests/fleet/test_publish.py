@@ -13,7 +13,7 @@ from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, TOOL, cell
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
-from unit.things import program_id
+from unit.things import flip, program_id
 
 from pylayer.fleet import publishing
 from pylayer.fleet.signatures import public_of
@@ -80,12 +80,6 @@ def test_two_names(builder: Builder, machine: Machine) -> None:
 # ---- what is not published ---------------------------------------------------------------------------
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 def age(path: Path, days: float) -> None:
     when = path.stat().st_mtime - days * DAY
     os.utime(path, (when, when))
@@ -94,7 +88,7 @@ def age(path: Path, days: float) -> None:
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (flip, "signature"),
+        (lambda path: flip(path, 500), "signature"),
         (lambda path: os.truncate(path, path.stat().st_size - 1), "not signed"),
         (lambda path: path.write_bytes(b""), "not signed"),
         (lambda path: path.write_bytes(os.urandom(5000)), "not signed"),
@@ -255,7 +249,7 @@ def test_damaged_published_pack(builder: Builder, machine: Machine) -> None:
     """A publisher does not build on a published pack that was changed: it leaves the index, and what was exported since
     is published."""
     builder.publish(1)
-    flip(builder.place / builder.index.packs[0].name)
+    flip(builder.place / builder.index.packs[0].name, 500)
     result = builder.publish(2)
     assert (result.lost, result.records) == (1, 2)
     machine.pull(builder.url)

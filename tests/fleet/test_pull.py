@@ -19,12 +19,12 @@ from typing import Any
 
 import others
 import pytest
-from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data, flip
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
 from fleet.fleets import Builder, Machine, certificates, nginx
-from unit.things import program_id
+from unit.things import flip, program_id
 
 from pylayer.common.file_kinds import TEMPORARY
 from pylayer.common.settings import Limits

@@ -175,40 +175,24 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
 # ---- Which packages a user is told to install ----------------------------------------------------
 
 
-def named(directory: Path, installed: str, candidate: str) -> set[str]:
-    """Returns the packages that it names."""
-    answers = {
-        "id": "echo 1000",
-        "dpkg-query": f"printf '{installed}'",
-        "apt-cache": f"echo '  Candidate: {candidate}'",
-    }
-    for name, command in answers.items():
-        (directory / name).write_text(f"#!/bin/sh\n{command}\n")
-        (directory / name).chmod(0o755)
-    asked = subprocess.run(
-        [ROOT / ".ci" / "system-packages", "demo"],
-        env=os.environ | {"PATH": f"{directory}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert asked.returncode == 1
-    assert asked.stderr.startswith("pylayer: packages are missing: sudo apt-get install ")
-    return set(asked.stderr.split("apt-get install ")[1].split())
+#: Mesa as dpkg-query has it, and as apt-cache offers it, and of it what is missing.
+MESA = {
+    "one that needs its shim: both at once": ("", "26.0.3-1", {"mesa-vulkan-drivers", "mesa-drm-shim"}),
+    "one that needs no shim": ("", "25.0.7-2", {"mesa-vulkan-drivers"}),
+    "only the shim is missing": ("mesa-vulkan-drivers installed 26.0.3\\n", "26.0.3", {"mesa-drm-shim"}),
+    "too old": ("mesa-vulkan-drivers installed 22.3.6\\n", "26.0.3", {"mesa-vulkan-drivers"}),
+}
 
 
-@pytest.mark.parametrize(
-    ("installed", "candidate", "mesa"),
-    [
-        pytest.param(
-            "", "26.0.3-1", {"mesa-vulkan-drivers", "mesa-drm-shim"}, id="one that needs its shim: both at once"
-        ),
-        pytest.param("", "25.0.7-2", {"mesa-vulkan-drivers"}, id="one that needs no shim"),
-        pytest.param(
-            "mesa-vulkan-drivers installed 26.0.3\\n", "26.0.3", {"mesa-drm-shim"}, id="only the shim is missing"
-        ),
-        pytest.param("mesa-vulkan-drivers installed 22.3.6\\n", "26.0.3", {"mesa-vulkan-drivers"}, id="too old"),
-    ],
-)
+@pytest.mark.parametrize(("installed", "candidate", "mesa"), MESA.values(), ids=MESA)
 def test_mesa(tmp_path: Path, installed: str, candidate: str, mesa: set[str]) -> None:
-    """A user installs what one line names, and calls make again."""
-    assert {name for name in named(tmp_path, installed, candidate) if name.startswith("mesa")} == mesa
+    """.ci/system-packages names in one line what a user installs, who then calls make again."""
+    answers = {"id": "1000", "dpkg-query": installed, "apt-cache": f"  Candidate: {candidate}\\n"}
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{answer}'\n")
+        (tmp_path / name).chmod(0o755)
+    command, path = [ROOT / ".ci" / "system-packages", "demo"], f"{tmp_path}:{os.environ['PATH']}"
+    asked = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    said, _, named = asked.stderr.partition(" apt-get install ")
+    assert (asked.returncode, said) == (1, "pylayer: packages are missing: sudo")
+    assert {name for name in named.split() if name.startswith("mesa")} == mesa
