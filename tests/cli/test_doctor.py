@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import disk
 import pytest
 from cli.stores import NOW, Store, verdict
 from cli.test_stats import write_run
@@ -46,13 +47,6 @@ def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, d
     found = user.json("doctor", status=status, **environment)
     assert found["works"] is (status == 0)
     return {check["name"]: check for check in found["checks"]}, found["devices"]
-
-
-def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
-    """Copies the installed package. Returns the copy, and an environment in which ``pylayer`` runs from it."""
-    package = directory / "copy" / "pylayer"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    return package, {"PYTHONPATH": str(package.parent)}
 
 
 # ---- drivers ---------------------------------------------------------------------------------------
@@ -115,56 +109,39 @@ def test_crashing_driver(user: User, tmp_path: Path) -> None:
 # ---- the installation ------------------------------------------------------------------------------
 
 
-def remove(name: str) -> Callable[[Path], object]:
-    def change(package: Path) -> None:
-        for path in package.glob(name):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    return change
-
-
-def rewrite(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    def changed(package: Path) -> None:
-        (path,) = package.glob(name)
-        data = path.read_bytes()
-        path.write_bytes(change(data))
-        assert path.read_bytes() != data
-
-    return changed
-
-
-def replace_by_another(package: Path) -> None:
-    source = package.parent / "empty.c"
-    source.write_text("int nothing;\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", package / LIBRARY, source], check=True)
-
-
 def for_newer_c_library(data: bytes) -> bytes:
     return data.replace(b"GLIBC_2.34\0", b"GLIBC_9.34\0")
 
 
-#: What is wrong with the package, and what doctor says of the layer.
-DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "library removed": (remove(LIBRARY), "missing"),
-    "library broken": (rewrite(LIBRARY, lambda data: b"no library" * 1000), "ELF"),
+#: Files of the package and what becomes of their bytes, or None if they are gone; what doctor says of the layer.
+DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes] | None, str]] = {
+    "library removed": (LIBRARY, None, "missing"),
+    "library broken": (LIBRARY, lambda data: b"no library" * 1000, "ELF"),
     # As an installation that was interrupted leaves it: the probe crashes, and doctor does not.
-    "library cut off": (rewrite(LIBRARY, lambda data: data[: len(data) // 20]), "does not load"),
-    "another library": (replace_by_another, "not a Vulkan layer"),
-    "library for a newer C library": (rewrite(LIBRARY, for_newer_c_library), "GLIBC_9.34"),
-    "Python for a newer C library": (rewrite("_private/lib/*", for_newer_c_library), "GLIBC_9.34"),
+    "library cut off": (LIBRARY, lambda data: data[: len(data) // 20], "does not load"),
+    "another library": (LIBRARY, lambda data: disk.LIBRARY.read_bytes(), "not a Vulkan layer"),
+    "library for a newer C library": (LIBRARY, for_newer_c_library, "GLIBC_9.34"),
+    "Python for a newer C library": ("_private/lib/*", for_newer_c_library, "GLIBC_9.34"),
     # Without these the layer would silently do nothing.
-    "interpreter removed": (remove("_private/lib"), ""),
-    "policy library removed": (remove("_policy*.so"), "_policy"),
-    "modules removed": (remove("_private/site"), ""),
+    "interpreter removed": ("_private/lib", None, ""),
+    "policy library removed": ("_policy*.so", None, "_policy"),
+    "modules removed": ("_private/site", None, ""),
 }
 
 
-@pytest.mark.parametrize(("change", "says"), DAMAGE.values(), ids=DAMAGE)
-def test_damaged_package(user: User, tmp_path: Path, change: Callable[[Path], object], says: str) -> None:
+@pytest.mark.parametrize(("name", "change", "says"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_package(
+    user: User, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, says: str
+) -> None:
     """A package that is damaged or was built for another system is a problem of the layer, with the reason."""
-    package, environment = damaged_copy(user, tmp_path)
-    change(package)
-    checks, _ = doctor(user, 1, **environment)
+    package = tmp_path / "copy" / "pylayer"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in package.glob(name):
+        if change:
+            path.write_bytes(change(path.read_bytes()))
+        else:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    checks, _ = doctor(user, 1, PYTHONPATH=str(package.parent))
     layer = checks["layer"]
     assert layer["status"] == "problem" and says in layer["found"] + layer.get("advice", "")
     if says == "missing":
@@ -401,9 +378,8 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
     """A program that runs without the layer is off, and its own environment says why
     (test_what_the_loader_does has all reasons)."""
     with running(user, game, "--count", 14336, **environment) as process:
-        done = user.pylayer("doctor", GAME)
-        assert done.returncode == 1
-        first = done.stdout.splitlines()[0]
+        said = user.says("doctor", GAME, status=1)
+        first = said.splitlines()[0]
         assert (
             first.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing") and says in first
         )

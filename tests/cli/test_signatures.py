@@ -76,11 +76,9 @@ def refused(user: User, path: Path, *arguments: str) -> str:
     """The one line with which an import is refused; nothing was written."""
     temporary = user.home / "tmp"  # of its own: others import at the same time
     temporary.mkdir(exist_ok=True)
-    done = user.pylayer("import", path, *arguments, TMPDIR=str(temporary))
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stdout == "", done.stdout + done.stderr
-    assert not user.store.exists()
-    assert not list(temporary.iterdir())
-    return done.stderr
+    said = user.fails("import", path, *arguments, TMPDIR=str(temporary))
+    assert not user.store.exists() and not list(temporary.iterdir())
+    return said
 
 
 # ---- keys --------------------------------------------------------------------------------------------

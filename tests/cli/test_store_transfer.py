@@ -51,13 +51,6 @@ def test_file_that_appears_meanwhile(store: Store, tmp_path: Path) -> None:
     assert [(file.name, file.read_text()) for file in tmp_path.glob("there*")] == [(path.name, "theirs")]
 
 
-def taken(user: User, path: Path, *arguments: str) -> str:
-    """Imports a file; returns what the command says."""
-    done = user.pylayer("import", path, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def take(path: Path, root: Path) -> portable.Import:
     """An import in this process. Raises Refused."""
     work = portable.Import(str(path))
@@ -76,7 +69,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     """One store imports what another exported: the same pipelines for the same program, none of another program's, and
     nothing that the program itself read. The export may be where everybody can write: every byte is verified."""
     export.parent.chmod(0o1777)
-    done = taken(elsewhere, export)
+    done = elsewhere.says("import", export)
     assert done.startswith("Imported: 45 pipelines\n") and f"identity {IDENTITY.name}\n" in done
     other = Store(elsewhere.store)
     assert other.loaded(GAME) == store.loaded(GAME)
@@ -97,7 +90,7 @@ def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
     os.truncate(journal, journal.stat().st_size - 30)
     path = user.directory / "other.pylayer"
     assert "damaged" not in user.pylayer("export", path, "--app", "other").stdout
-    taken(elsewhere, path)
+    elsewhere.says("import", path)
     assert Store(elsewhere.store).loaded(OTHER) == [700]
     assert journal.exists()
 
@@ -128,7 +121,7 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
     not change that."""
     other = Store(elsewhere.store)
     other.journal(OTHER, cell(0), cell(500))
-    done = taken(elsewhere, export, "--for", "other")
+    done = elsewhere.says("import", export, "--for", "other")
     # Of the 45 pipelines it had one.
     assert done.startswith("Imported: 44 pipelines, 1 record already in the store\n")
     assert "of game (The Game)\n" in done and "given to other\n" in done

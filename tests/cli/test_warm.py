@@ -60,11 +60,8 @@ def test_program_without_the_layer(player: User) -> None:
     assert warm(player) == ALL
     assert found(player) == COUNT
     assert warm(player) == ALL | {"found_before": COUNT}
-    done = player.pylayer("warm")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(
-        f"Nothing to do for pipelines, {COUNT} pipelines: the driver found {COUNT} of {COUNT}"
-    )
+    said = player.says("warm")
+    assert said.startswith(f"Nothing to do for pipelines, {COUNT} pipelines: the driver found {COUNT} of {COUNT}")
     assert player.json("ls")["identities"] == before
 
 
@@ -315,9 +312,8 @@ def test_driver_that_crashes(user: User) -> None:
     """A driver that dies of stored data dies in a process of its own. The rest is given, and a line says so."""
     script = "payload=2048;guilty=3"
     user.demo(6, PYLAYER_TEST_DRIVER=script)
-    done = user.pylayer("warm", PYLAYER_TEST_DRIVER=f"{script};create-cache=crash?guilty")
-    assert done.returncode == 1
-    assert "stored data was left out: the driver crashed (SIGSEGV)" in done.stdout
+    said = user.says("warm", PYLAYER_TEST_DRIVER=f"{script};create-cache=crash?guilty", status=1)
+    assert "stored data was left out: the driver crashed (SIGSEGV)" in said
 
 
 def test_blocked_data(user: User) -> None:
@@ -338,9 +334,8 @@ def test_store_without_recordings(user: User) -> None:
     user.demo(COUNT)
     user.environment["MESA_SHADER_CACHE_DISABLE"] = "false"
     assert found(user) == 0
-    done = user.pylayer("warm")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"  {COUNT} pipelines without a recording, given and not looked up: Mesa's drivers keep that" in done.stdout
+    said = user.says("warm")
+    assert f"  {COUNT} pipelines without a recording, given and not looked up: Mesa's drivers keep that" in said
     assert found(user) == COUNT
     assert user.pylayer("warm").stdout.startswith("Nothing to do for pipelines, 0 pipelines: ")
     assert found(user) == COUNT
@@ -429,10 +424,9 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
     """What is replayed is stored for the game, except what it had. The game then compiles nothing. Nothing else is left
     in the store, and no other program in its lists."""
     before = sorted(path.name for path in gamer.store.iterdir())
-    done = gamer.pylayer("prewarm", "game.foz", "--for", "game")
-    assert done.returncode == 0 and done.stderr == ""
+    said = gamer.says("prewarm", "game.foz", "--for", "game")
     stored = f"Stored: {REPLAYED - 4} pipelines for game (pipelines), 4 records already in the store\n"
-    assert done.stdout.startswith(stored)
+    assert said.startswith(stored)
     assert play(gamer, REPLAYED) == (REPLAYED, 0)
     assert [one["executable"] for one in gamer.json("stats")["programs"]] == ["game"]
     assert sorted(path.name for path in gamer.store.iterdir()) == before
@@ -470,10 +464,9 @@ def test_game_that_never_has_the_layer(newcomer: User, fossilize: str) -> None:
         capture(newcomer, fossilize)
     newcomer.environment |= {"MESA_SHADER_CACHE_DISABLE": "false", "COUNT": str(COUNT)}
     assert found(newcomer) == 0
-    done = newcomer.pylayer("prewarm", "game.foz", "--as", "game", "--warm")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"Stored: {COUNT} pipelines for game (pipelines)\n")
-    assert f"the driver finds {COUNT} of {COUNT} that were looked up" in done.stdout
+    said = newcomer.says("prewarm", "game.foz", "--as", "game", "--warm")
+    assert said.startswith(f"Stored: {COUNT} pipelines for game (pipelines)\n")
+    assert f"the driver finds {COUNT} of {COUNT} that were looked up" in said
     assert found(newcomer) == COUNT
     (newcomer.directory / "game.foz").unlink()
     newcomer.environment["PATH"] = "/usr/bin:/bin"

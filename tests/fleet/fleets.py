@@ -179,37 +179,16 @@ def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterat
         process.wait(60)
 
 
-# ---- A certificate authority of one test ---------------------------------------------------------
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _issue(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey, by: ec.EllipticCurvePrivateKey) -> bytes:
-    now, is_authority = datetime.datetime.now(datetime.UTC), subject == issuer
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(_name(subject))
-        .issuer_name(_name(issuer))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=10))
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-    )
-    if not is_authority:
-        here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        builder = builder.add_extension(x509.SubjectAlternativeName([here]), critical=False)
-    return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-def certificates(directory: Path) -> tuple[Path, Path]:
-    """Returns the authority's certificate, and a file with the server's certificate and key."""
-    authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    (directory / "authority.pem").write_bytes(_issue("authority", "authority", authority, authority))
-    key = server.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (directory / "server.pem").write_bytes(_issue("server", "authority", server, authority) + key)
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """Returns a certificate for 127.0.0.1 that no authority issued, and a file with it and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    begin, end = now - datetime.timedelta(days=1), now + datetime.timedelta(days=10)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begin, end, [])
+    signed = made.add_extension(here, critical=False).sign(key, hashes.SHA256())
+    (directory / "authority.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    data = (directory / "authority.pem").read_bytes() + key.private_bytes(serialization.Encoding.PEM, *private)
+    (directory / "server.pem").write_bytes(data)
     return directory / "authority.pem", directory / "server.pem"

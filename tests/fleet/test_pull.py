@@ -23,7 +23,7 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
-from fleet.fleets import Builder, Machine, certificates, nginx
+from fleet.fleets import Builder, Machine, certificate, nginx
 from unit.things import flip, program_id
 
 from pylayer.common.file_kinds import TEMPORARY
@@ -65,7 +65,7 @@ def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> No
 def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over HTTPS nothing is read from a server whose certificate is not trusted, and the line says so."""
     builder.publish(1)
-    authority, server = certificates(tmp_path)
+    authority, server = certificate(tmp_path)
     with nginx(tmp_path / "nginx", builder.www, server) as url:
         assert "certificate is not trusted" in machine.pull(url).problem and machine.numbers() == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
