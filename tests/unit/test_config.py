@@ -403,29 +403,20 @@ def header(length: int = 32, version: int = 1, vendor: int = 0x1002, device: int
     return struct.pack("<IIII16s", length, version, vendor, device, uuid)
 
 
+#: Headers, and what is wrong with them; tests/layer/test_driver_identity.py has the others.
 CASES = [
-    ("accepted", cache_data(GOOD)),
     ("accepted", cache_data(GOOD, 1 << 40)),
     ("accepted", cache_data(header(version=1000629000, vendor=0), 100)),
-    ("zero-length", cache_data(b"", 0)),
     ("zero-length", cache_data(b"", 0, is_null=True)),
     ("null", cache_data(b"", 100, is_null=True)),
-    ("truncated", cache_data(GOOD[:31])),
     ("truncated", cache_data(GOOD[:20], 100)),
-    ("wrong-length", cache_data(header(length=31), 100)),
     ("wrong-length", cache_data(header(length=101), 100)),
-    ("wrong-version", cache_data(header(version=0), 100)),
-    ("wrong-version", cache_data(header(version=2), 100)),
-    ("wrong-version", cache_data(struct.pack(">IIII16s", 32, 1, 0x1002, 0x73BF, UUID), 100)),
-    ("wrong-vendor", cache_data(header(vendor=0x10DE), 100)),
-    ("wrong-device", cache_data(header(device=1), 100)),
-    ("wrong-uuid", cache_data(header(uuid=UUID[:15] + b"\x10"), 100)),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "data"), CASES)
 def test_judge(outcome: str, data: CacheData) -> None:
-    """Each possible error of a header has its outcome. Only accepted data passes."""
+    """Each error of a header has its outcome. Only accepted data passes."""
     assert judge(data, facts()) == outcome
     verdict, named = Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": "check"})
     assert (verdict, named) == (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY, outcome)
@@ -434,10 +425,7 @@ def test_judge(outcome: str, data: CacheData) -> None:
 @pytest.mark.parametrize(
     ("history", "data", "verdict", "outcome"),
     [
-        ("attested", GOOD, VERDICT_PASS, "attested"),
         ("unknown", GOOD, VERDICT_PASS, "unknown"),
-        ("altered", GOOD, VERDICT_EMPTY, "altered"),
-        ("stale", GOOD, VERDICT_EMPTY, "stale"),
         ("stale", header(vendor=0x10DE), VERDICT_EMPTY, "stale"),
         ("unknown", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),
         ("altered", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),

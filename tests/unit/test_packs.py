@@ -15,7 +15,6 @@ from unittest import mock
 import pytest
 from unit.things import (
     IDENTITY,
-    binaries,
     cells,
     data_of,
     facts,
@@ -36,7 +35,6 @@ from pylayer.common.settings import Limits
 from pylayer.inhost.maintaining import Maintaining
 from pylayer.store import bounds, compaction, contents, format, journal, maintenance, reader, runs
 from pylayer.store.compaction import Claim
-from pylayer.store.contents import binaries_problem as problem
 from pylayer.store.contents import used_parts
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.pack import PackWriter
