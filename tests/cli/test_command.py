@@ -122,6 +122,7 @@ REFUSED = {
         "export new --app nobody": "stores nothing for a program named nobody",
         "export new --app nobody --recordings": "nothing is recorded of a program named nobody",
         "import nothing": "No such file or directory",
+        "import .": "is not a regular file",
         "import there": "there was refused and nothing was imported",
         "import there --for nobody": "this store knows no program named nobody. Start it once under pylayer",
         "prewarm nothing.foz --for game": "nothing was replayed: nothing.foz cannot be read: No such file",

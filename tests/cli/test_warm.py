@@ -152,11 +152,13 @@ def test_database(player: User) -> None:
     variables = dict(line.split("=", 1) for line in said["variables"])
     assert sorted(it.name for it in player.home.glob("*.foz")) == ["base.foz", "base_idx.foz"]
     assert [found(player), found(player, **variables)] == [0, COUNT]
+    assert f"Written: {path}. Mesa reads it in programs that have" in player.says("warm", "--database", path)
 
 
 #: What is wrong; a sentence about it.
 REFUSED = {
     "no disk cache": ({"MESA_SHADER_CACHE_DISABLE": "1"}, "MESA_SHADER_CACHE_DISABLE is set"),
+    "no disk cache of NVIDIA's": ({"__GL_SHADER_DISK_CACHE": "0"}, "NVIDIA's driver keeps nothing"),
     "layer kept out": ({"DISABLE_PYLAYER": "1"}, "DISABLE_PYLAYER is set"),
     "no device": ({"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none"}, "nothing was warmed: the drivers"),
 }
@@ -308,12 +310,37 @@ def test_bad_moment(player: User, moment: Callable[[User], str], line: str) -> N
     assert not list(player.store.glob("*scratch*"))
 
 
-def test_driver_that_crashes(user: User) -> None:
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("create-cache=crash?guilty", "stored data was left out: the driver crashed (SIGSEGV)"),
+        ("create-device=error:initialization-failed", "a device of the program cannot be created: vkCreateDevice"),
+        ("pipeline=crash", "a pipeline was left out: the driver crashed (SIGSEGV)"),
+    ],
+)
+def test_driver_that_crashes(user: User, fault: str, says: str) -> None:
     """A driver that dies of stored data dies in a process of its own. The rest is given, and a line says so."""
     script = "payload=2048;guilty=3"
     user.demo(6, PYLAYER_TEST_DRIVER=script)
-    said = user.says("warm", PYLAYER_TEST_DRIVER=f"{script};create-cache=crash?guilty", status=1)
-    assert "stored data was left out: the driver crashed (SIGSEGV)" in said
+    assert says in user.says("warm", PYLAYER_TEST_DRIVER=f"{script};{fault}", status=1)
+
+
+def test_driver_without_a_database(user: User) -> None:
+    """A database is Mesa's."""
+    user.demo(6)
+    done = user.pylayer("warm", "--database", "x.foz")
+    assert done.returncode == 1 and "only Mesa's drivers read such a file" in done.stderr
+
+
+def test_another_library_of_steam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game may be in any of Steam's libraries."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    listed = tmp_path / driver_caches.STEAM[0] / "steamapps" / "libraryfolders.vdf"
+    game = tmp_path / "games" / "steamapps" / "shadercache" / "570"
+    for path in (listed.parent, game):
+        path.mkdir(parents=True)
+    listed.write_text(f'\t\t"path"\t\t"{tmp_path}/games"\n')
+    assert any(value.startswith(str(game)) for value in driver_caches.of_steam(570).values())
 
 
 def test_blocked_data(user: User) -> None:
@@ -364,6 +391,7 @@ def test_full_home(
     monkeypatch.setattr(driver_caches, "_free_bytes", lambda place: 0 if str(home) in place else 1 << 40)
     environment = {"HOME": str(home)} | ({"MESA_SHADER_CACHE_DIR": "/elsewhere"} if own_place else {})
     assert driver_caches.most_bytes(environment)[0] == (driver_caches.MESA_BYTES if fits else 0)
+    assert driver_caches.most_bytes(environment | {"__GL_SHADER_DISK_CACHE_SIZE": "5"})[0] == (5 if fits else 0)
 
 
 def test_empty_store(user: User) -> None:
@@ -512,6 +540,12 @@ def test_replay_that_fails(gamer: User) -> None:
     done = gamer.pylayer("prewarm", "game.foz", "--for", "game", STATUS="7")
     assert done.returncode == 1 and "ended with status 7 (Fossilize ERROR: Something is wrong.)" in done.stderr
     assert done.stderr.count("\n") == 1 and play(gamer, REPLAYED) == (REPLAYED, 0)
+
+
+def test_replay_of_which_nothing_is_kept(gamer: User) -> None:
+    """If nothing that was replayed is stored, one line says so."""
+    gamer.policy_file.write_text("settings: {mode: 'off'}\n")
+    assert "the recordings hold no pipeline for this device" in gamer.fails("prewarm", "game.foz", "--for", "game")
 
 
 def test_replay_whose_driver_crashes(gamer: User) -> None:

@@ -85,9 +85,19 @@ def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
 
 
 def test_rounds(farm: User) -> None:
-    """What is published again is published once, and the command says so. Without exports the index is signed anew."""
+    """What is published again is published once, and the command says so. Without exports the index is signed anew.
+    What the storage lost is told."""
     for words in (PUBLISH, ("fleet", "publish", "--key", "key")):
         assert "Published: 0 new records in 0 packs, index 1" in farm.pylayer(*words).stdout
+    for pack in www(farm).rglob("*.pack"):
+        pack.unlink()
+    assert "the storage lost 1 pack" in farm.pylayer(*words).stderr
+
+
+def test_nothing_to_publish(user: User, tmp_path: Path) -> None:
+    """Without exports, and where nothing was published, a line says so."""
+    write_policy(user, f"file://{tmp_path}/www", user.public_key("key", "--new"))
+    assert user.says("fleet", "publish", "--key", "key").startswith("Nothing was published to file://")
 
 
 def test_two_publishers(farm: User) -> None:
@@ -184,9 +194,11 @@ def served(tmp_path: Path, user: User) -> Iterator[tuple[Faulty, Builder]]:
 
 
 def test_run_pulls_nothing(user: User, served: tuple[Faulty, Builder]) -> None:
-    """`pylayer run` asks no server: whoever wants that pulls before it."""
+    """`pylayer run` asks no server: whoever wants that pulls before it. Nor does a pull without a driver."""
     server, _ = served
     done = user.pylayer("run", "--", "true")
+    nowhere = {"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none"}
+    assert "it is not known which pipelines fit" in user.fails("fleet", "pull", **nowhere)
     assert (done.returncode, done.stderr, server.requests) == (0, "", [])
 
 

@@ -30,6 +30,7 @@ from pylayer.common.file_kinds import TEMPORARY
 from pylayer.common.settings import Limits
 from pylayer.fleet.index import MAX_INDEX_BYTES
 from pylayer.fleet.signatures import public_of
+from pylayer.fleet.storage import Unavailable
 from pylayer.store import bounds, format
 from pylayer.store.checking import Checked, Trim
 from pylayer.store.folder import Folder
@@ -349,6 +350,9 @@ def test_authorization(server: Faulty, machine: Machine, monkeypatch: pytest.Mon
     assert "PYLAYER_FLEET_AUTHORIZATION" in machine.pull(server.url).problem
     monkeypatch.setenv("PYLAYER_FLEET_AUTHORIZATION", "Bearer wrong")
     assert "wrong" not in machine.pull(server.url).problem
+    monkeypatch.setenv("PYLAYER_FLEET_AUTHORIZATION", "Bearer two\nlines")
+    with pytest.raises(Unavailable, match="is not the value of a header"):
+        machine.pull(server.url)
     monkeypatch.setenv("PYLAYER_FLEET_AUTHORIZATION", f"Bearer {SECRET}")
     assert machine.pull(server.url).problem == ""
     assert not [path for path in machine.root.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]

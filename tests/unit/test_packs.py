@@ -18,6 +18,7 @@ from unit.things import (
     cells,
     data_of,
     facts,
+    flip,
     loaded,
     packs,
     put,
@@ -129,6 +130,18 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
         file.writelines(format.seal(format.record_parts(format.CELL, b"late"), header.salt))
     list(work)
     assert b"late" in loaded(folder, 1)[0]
+
+
+def test_journal_that_is_damaged_meanwhile(folder: Folder) -> None:
+    """A record that does not verify any more when it is copied is lost alone."""
+    path = put(folder, 1, range(5))
+    work = compaction.Compaction(folder, 1)
+    steps = work.steps()
+    next(steps)
+    flip(path, Path(path).read_bytes().index(data_of(2)))
+    list(steps)
+    assert [what.outcome for what in work.damage] == ["damaged-data"]
+    assert sorted(loaded(folder, 1)[0]) == sorted(map(data_of, (0, 1, 3, 4)))
 
 
 # ---- damage ------------------------------------------------------------------------------------------
