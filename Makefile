@@ -406,7 +406,7 @@ lint: setup $(VENV)/extra-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache --no-timings >$(PACKAGE)/imports || { cat $(PACKAGE)/imports; exit 1; }
+	$(BIN)/lint-imports --no-cache >$(PACKAGE)/imports || { cat $(PACKAGE)/imports; exit 1; }
 	@echo "$(BIN)/clang-format --dry-run -Werror over shim/ and tests/"
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@echo "gcc's warnings of shim/ when the package was built"
