@@ -107,7 +107,8 @@ def test_what_is_blocked_stays(user: User, store: Store, kinds: tuple[str, ...],
 def test_without_a_terminal(user: User, store: Store) -> None:
     """Without a terminal to ask on, nothing is removed without --yes."""
     before = store.sizes()
-    assert "--yes" in user.fails("rm", "--pipelines", "--all", status=2) and store.sizes() == before
+    done = user.pylayer("rm", "--pipelines", "--all")
+    assert done.returncode == 2 and "--yes" in done.stderr and store.sizes() == before
 
 
 # ---- rm: what is in use -------------------------------------------------------------------------
