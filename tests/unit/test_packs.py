@@ -367,30 +367,6 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
 # ---- their structure ---------------------------------------------------------------------------------
 
 
-def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> bytes:
-    return data[:at] + new + data[at + len(new) :]
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"", "header"),
-        (changed(0, b"\3"), "than fit"),  # count
-        (changed(0, b"\1"), "between"),  # the second's entry is the first's data then
-        (changed(4, b"\0"), "without a key"),
-        (changed(4, b"\3"), "without a key"),  # the rest of the key is not zero
-        (changed(48, b"\xff" * 8), "larger"),
-        (changed(48 + 8, b"\0"), "binary without a key"),
-        (changed(48 + 12, b"\1"), "binary without a key"),
-        (changed(48, b"\2"), "between"),
-        (binaries(b"one") + bytes(16), "after"),
-    ],
-)
-def test_impossible_structure(data: bytes, what: str) -> None:
-    """An impossible structure is recognised and named, whatever its fields claim."""
-    assert what in problem(data)
-
-
 def test_one_folder_that_fails_at_exit(tmp_path: Path) -> None:
     """If the folder of one driver cannot be maintained, that of another one is, and one line says which failed."""
     folders = [Folder(str(tmp_path), Identity.of(facts(device_id=number))) for number in (1, 2)]
