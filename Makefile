@@ -1,7 +1,7 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make fleet-demo  a builder publishes what it compiled, and an empty home pulls it from nginx, as a table
 # make containers  config/containers in podman: the image, and what Kubernetes would run; minutes, as root
-# make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
+# make fleet-s3 S3=s3://BUCKET  builders on a real S3 server
 # make wine  Windows programs under Wine, with the layer; two minutes
 # make wine-chroot  the same in a chroot: SUITE=unstable, with DXVK and 32-bit programs in 64-bit processes (new WoW64),
 #             or SUITE=bookworm, with 32-bit processes; minutes, as root
@@ -105,7 +105,7 @@ CHECKED := $(addprefix programs-,demo layer driver storage)
 check: setup $(VENV)/extra-test $(CHECKED) lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 
-fleet-demo: programs-demo setup
+fleet-demo: programs-demo setup $(VENV)/extra-test
 	@$(BIN)/python -P tests/fleet/demo.py
 
 # podman may need options: tests/containers/containers.py.
@@ -114,12 +114,11 @@ containers: programs-demo wheel $(VENV)/extra-test $(VENV)/extra-containers
 	$(BIN)/kubernetes-validate --strict --quiet config/containers/kubernetes.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows config/ci/github.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci config/ci/gitlab.yml
-	$(BIN)/pytest -q --timeout 900 tests/containers/containers.py tests/fleet/test_ci_examples.py
+	$(BIN)/pytest -q --timeout 900 tests/containers/containers.py tests/fleet/test_commands.py::test_jobs
 
-# Ceph's radosgw, with a monitor and an object store in memory, on loopback ports (tests/fleet/radosgw.py).
+# S3=s3://BUCKET, of a server that the variables AWS_* lead to: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and so on.
 fleet-s3: setup $(VENV)/extra-test
-	@.ci/system-packages s3
-	$(BIN)/pytest -q tests/fleet/real_s3.py
+	PYLAYER_TEST_S3=$(S3) $(BIN)/pytest -q tests/fleet/test_publish.py
 
 # A prefix and an X server of their own.
 wine: setup $(VENV)/extra-test
@@ -407,6 +406,7 @@ lint: setup $(VENV)/extra-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache >$(PACKAGE)/imports || { cat $(PACKAGE)/imports; exit 1; }
 	@echo "$(BIN)/clang-format --dry-run -Werror over shim/ and tests/"
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@echo "gcc's warnings of shim/ when the package was built"

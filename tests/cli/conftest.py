@@ -11,7 +11,7 @@ from cli.user import User
 
 @pytest.fixture
 def user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
-    """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV of marks.py RADV."""
+    """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV RADV."""
     return User(tmp_path, getattr(request, "param", "test"))
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import disk
 import recorded_runs
 import xxhash
-from unit import things
 from unit.things import facts, program_id, record
 
 from pylayer.cli.devices import probe
@@ -152,11 +151,6 @@ def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, d
         root, executable=program[0], application=program[1], program=name_of(program), identity=identity.name,
         device=device, driver="radv", driver_info="Mesa 25.0.7", started=float(NOW), counters={},
     )  # fmt: skip
-
-
-def flip(path: Path, offset: int, bit: int = 0) -> None:
-    """Flips one bit of a file."""
-    things.flip(path, offset, 1 << bit)
 
 
 def present(environment: dict[str, str]) -> Identity:

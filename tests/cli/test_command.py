@@ -1,4 +1,5 @@
-"""The command itself: version, help, wrong use, how it ends, and what each command prints with ``--json``."""
+"""The command itself: version, help, wrong use, how it ends, what each command prints with ``--json``, and each command
+without a home directory."""
 
 from __future__ import annotations
 
@@ -7,24 +8,26 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
+import jsonschema
 import lints
 import pytest
 import recorded_runs
 import yaml
 from cli import stores
-from cli.stores import GAME, IDENTITY, filled, flip, write_run
-from cli.user import CTRL_C, User
+from cli.stores import GAME, IDENTITY, filled, write_run
+from cli.user import CTRL_C, DEMO, User
 from click.testing import CliRunner
+from disk import LIBRARY
 from recorded_runs import cache, hits, pipeline
-from unit.things import program_id
+from unit.things import flip, program_id
 from world import ROOT
 
+from pylayer.cli import main, prewarm
 from pylayer.cli.main import command
 from pylayer.store import state
 from pylayer.store.block_list import TABLE
@@ -72,27 +75,90 @@ def test_help(user: User) -> None:
     )
 
 
+#: Command lines by their exit status: what is wrong use, and what is not there, and the line that says so. Files:
+#: ``there`` is a text, ``game.foz`` a recording by Fossilize.
+REFUSED = {
+    2: {
+        "nonsense": "no such command 'nonsense'; see pylayer --help",
+        "stat": "no such command 'stat'; see pylayer --help",
+        "policy chek": "no such command 'chek'. Did you mean 'check'? See pylayer policy --help",
+        "doctor --foo": "no such option '--foo'; see pylayer doctor --help",
+        "stats --jsn": "no such option '--jsn'. Did you mean '--json'? See pylayer stats --help",
+        "stats --json --nonsense": "no such option '--nonsense'; see pylayer stats --help",
+        "run": "missing argument '-- APP [ARGS]...'; see pylayer run --help",
+        "run --preset gamers -- true": "the presets are engine-developers, fleets, hardening, players",
+        "run --preset players --policy x.yaml -- true": "write 'preset: players' into x.yaml to have both",
+        "doctor a argument": "got unexpected extra argument (argument); see pylayer doctor --help",
+        "trim --max-size much": "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB",
+        "ls --identity nonsense": "--identity nonsense cannot begin an identity, which has only digits and a to f",
+        "report --frame-ms 0 --json": "--frame-ms",
+        "report --html - --json": "give one of --html, --trace and --json",
+        "report --html a --trace b": "give one of --html, --trace and --json",
+        "rm --pipelines --yes": "say what to remove: a NAME or --identity, or --stale, or --all",
+        "rm --pipelines --all --stale --yes": "say what to remove",
+        "rm --pipelines x --all --yes": "say what to remove",
+        "rm --pipelines --stale --history --yes": "say what to remove",
+        "rm --pipelines --identity zz --yes": "--identity zz cannot begin an identity",
+        "export new --app game* --recordings --identity ab": "recordings are of no driver",
+        "import there --for *": "* names 2 programs: tool (23e93467ef52909b), game (The Game) (53dadfb93be0b95b)",
+        "warm --steam 570 --like 1": "--cache-dir, --steam, --like and --database exclude each other",
+        "prewarm game.foz": "give either --for or --as",
+        "prewarm game.foz --for game --as game": "give either --for or --as",
+        "prewarm game.foz --as ../game": "--as ../game is no name of a file",
+        "prewarm game.foz --as ..": "--as .. is no name of a file",
+        "prewarm game.foz --as game*": "--as game* is no name of a file",
+    },
+    1: {
+        **dict.fromkeys(("ls nobody", "ls The", "ls TOOL", "ls gam --json"), "has no program and no identity"),
+        "stats nothing --json": "no run of nothing is recorded",
+        "report nothing --json": "no run of nothing",
+        "report last~7 --json": "too far back",
+        "report --html missing/page.html": "missing/page.html was not written: No such file or directory",
+        "report --trace t.json": "no timeline is recorded for game (The Game), so there is no trace",
+        "stats --prometheus nowhere/pylayer.prom": "was not written: No such file or directory",
+        "rm --pipelines nobody": "has nothing of a program named nobody",
+        "export there --app tool": "there already exists and was not changed",
+        "export there --app game* --recordings": "there already exists and was not changed",
+        "export new --app nobody": "stores nothing for a program named nobody",
+        "export new --app nobody --recordings": "nothing is recorded of a program named nobody",
+        "import nothing": "No such file or directory",
+        "import .": "is not a regular file",
+        "import there": "there was refused and nothing was imported",
+        "import there --for nobody": "this store knows no program named nobody. Start it once under pylayer",
+        "prewarm nothing.foz --for game": "nothing was replayed: nothing.foz cannot be read: No such file",
+        "prewarm there --for game": "nothing was replayed: there is no recording by Fossilize",
+        "prewarm game.foz --for nobody": "this store knows no program named nobody",
+        "rebuild nobody": "no state is recorded of a program named nobody",
+        "off C:\\Games\\New.exe": 'add the item {executable: "New.exe"} to the list skip of',
+        "off nobody --undo": "no run of nobody is recorded",
+        "fleet pull": "the policy file names no fleet; set fleet.url in it",
+        "fleet publish --key nothing": "nothing cannot be used as a key",
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
-        (("stat",), "no such command 'stat'; see pylayer --help"),
-        (("policy", "chek"), "no such command 'chek'. Did you mean 'check'? See pylayer policy --help"),
-        (("doctor", "--foo"), "no such option '--foo'; see pylayer doctor --help"),
-        (("stats", "--jsn"), "no such option '--jsn'. Did you mean '--json'? See pylayer stats --help"),
-        (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
-        (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),
-        (("doctor", "a", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
-        (
-            ("trim", "--max-size", "much"),
-            "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB; see pylayer trim --help",
-        ),
-    ],
+    ("words", "status", "says"),
+    [(words, status, says) for status, rows in REFUSED.items() for words, says in rows.items()],
 )
-def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
-    """Wrong use ends with status 2 and one line. It may suggest what was meant, and it says where the help is."""
-    done = user.pylayer(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
+def test_refused(user: User, words: str, status: int, says: str) -> None:
+    """What cannot be done is one line on standard error, which may say where the help is and what was meant. No file is
+    written or changed."""
+    filled(user.store)
+    write_run(user.store, IDENTITY, GAME)
+    (user.directory / "there").write_text("text")
+    (user.directory / "game.foz").write_bytes(prewarm.MAGIC + bytes(100))
+    (user.home / "fossilize-replay").touch(0o755)
+    user.environment["PATH"] = f"{user.home}:{os.environ['PATH']}"
+    before = files(user)
+    assert says in user.fails(*words.split(), status=status)
+    assert files(user) == before
+
+
+def files(user: User) -> dict[Path, bytes]:
+    """Returns what is in the user's store and working directory."""
+    found = [path for place in (user.store, user.directory) for path in place.rglob("*")]
+    return {path: path.read_bytes() for path in found if path.is_file()}
 
 
 ONE_LINE = ("ls", "stats", "ls --verify", "trim", "rm --all", "stats --runs")
@@ -213,8 +279,7 @@ def test_progress(user: User) -> None:
     assert "trimming" in user.terminal("trim")[1]
     assert "checking" in user.terminal("doctor")[1]
     assert "checking" not in user.terminal("doctor", "--json")[1]
-    done = user.pylayer("ls", "--verify")
-    assert "verifying" not in done.stdout and done.stderr == ""
+    assert "verifying" not in user.says("ls", "--verify")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
@@ -238,7 +303,6 @@ def test_tables_fit_the_terminal(user: User, words: str, columns: int) -> None:
 
 
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
-TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that become another program, or that do something and answer nothing: they have an exit status.
 WITHOUT = {"fleet", "fleet publish", "fleet pull", "key", "off", "policy"}
@@ -256,34 +320,22 @@ def has_json(found: click.Command) -> bool:
     return any("--json" in parameter.opts for parameter in found.params)
 
 
-def differences(said: Any, value: Any, path: str = "") -> Iterator[str]:
-    """Yields each place where a value differs from its documentation."""
-    if isinstance(said, dict):
-        if not isinstance(value, dict):
-            yield f"{path}: {value!r} is no object"
-            return
-        anything = next((meaning for key, meaning in said.items() if key.startswith("<")), None)
-        names = {key.removesuffix("?"): meaning for key, meaning in said.items() if not key.startswith("<")}
-        for key, inner in value.items():
-            if inner is None and f"{key}?" in said:
-                continue
-            if key in names or anything is not None:
-                yield from differences(names.get(key, anything), inner, f"{path}.{key}")
-            else:
-                yield f"{path}.{key} is not documented"
-        yield from (f"{path}.{key} is missing" for key in said if key[0] != "<" and key[-1] != "?" and key not in value)
-    elif isinstance(said, list):
-        if not isinstance(value, list):
-            yield f"{path}: {value!r} is no list"
-            return
-        for inner in value:
-            yield from differences(said[0], inner, f"{path}[]")
-    else:
-        words = [word for word in str(said).partition(" - ")[0].split() if word != "or"]
-        wanted = [TYPES[word] for word in words if word != "any"]
-        fits = any(isinstance(value, kind) for kind in wanted) and (not isinstance(value, bool) or "boolean" in words)
-        if not fits and "any" not in words:
-            yield f"{path}: {value!r} is not {said}"
+def schema(said: Any) -> dict[str, Any]:
+    """Returns the JSON schema of a documented value. The name of an optional key ends with ?, and in <> is any key."""
+    if isinstance(said, list):
+        return {"type": "array", "items": schema(said[0])}
+    if not isinstance(said, dict):
+        words = [word for word in said.partition(" - ")[0].split() if word != "or"]
+        return {} if "any" in words else {"type": ["string" if word == "text" else word for word in words]}
+    properties, anything = {}, False
+    for key, value in said.items():
+        if key.startswith("<"):
+            anything = schema(value)
+        else:
+            optional = key.endswith("?")
+            properties[key.rstrip("?")] = {"anyOf": [schema(value), {"type": "null"}]} if optional else schema(value)
+    required = [key for key in properties if key in said]
+    return {"type": "object", "properties": properties, "additionalProperties": anything, "required": required}
 
 
 def test_types_of_verdicts() -> None:
@@ -341,21 +393,16 @@ COMMANDS = (
 )
 
 
-def json_words(line: str) -> list[str]:
-    """Returns the words of a command with --json, which stands before a program's own words."""
-    before, dashes, program = line.partition(" -- ")
-    return [*before.split(), "--json", *([dashes.strip(), *program.split()] if dashes else [])]
-
-
 def test_json_is_as_documented(full: User) -> None:
     """Every key that a command prints is documented with its type, and every documented key is printed."""
     seen, wrong = set(), []
-    for line in (line.replace("/WORK", str(full.directory)) for line in COMMANDS):
-        done = full.pylayer(*json_words(line))
+    for line in COMMANDS:
+        done = full.pylayer(*line.split(), "--json")
         assert done.returncode in (0, 1) and done.stderr == "", f"{line}: {done.stderr}"
         path = documented_path(line)
         seen.add(path)
-        wrong += [f"{line}: {what}" for what in differences(DOCUMENTED[path], yaml.safe_load(done.stdout))]
+        errors = jsonschema.Draft202012Validator(schema(DOCUMENTED[path])).iter_errors(yaml.safe_load(done.stdout))
+        wrong += [f"{line}: {error.json_path}: {error.message}" for error in errors]
     assert not wrong, "\n".join(wrong)
     assert seen == set(DOCUMENTED)
 
@@ -365,15 +412,125 @@ def documented_path(line: str) -> str:
     return max((path for path in DOCUMENTED if f"pylayer {line} ".startswith(f"{path} ")), key=len)
 
 
-def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
-    """With --json, an error is one line on standard error. Standard output stays empty."""
-    for line in (
-        "ls nothing",
-        "stats nothing",
-        "report",
-        "policy explain --nonsense",
-        "ls --nonsense",
-    ):
-        done = user.pylayer(*line.split(), "--json")
-        assert done.returncode in (1, 2), line
-        assert (done.stdout, done.stderr.count("\n"), done.stderr[:9]) == ("", 1, "pylayer: "), line
+# ---- Without a home, with one that cannot be written, and on a full disk -------------------------
+
+
+#: One use of each command, and more of those that do different things. PLACE is a directory that can be written.
+USES = """
+doctor
+doctor pipelines
+export --app pipelines PLACE/new.pylayer
+export --app pipelines --recordings PLACE/new.recorded
+fleet pull
+fleet publish --key PLACE/key
+import PLACE/good.pylayer
+import PLACE/good.recorded
+install --implicit
+key PLACE/new.key --new
+key PLACE/key
+ls
+ls --verify
+off pipelines
+off pipelines --undo
+policy check
+policy explain
+prewarm --for pipelines PLACE/good.pylayer
+rebuild
+warm
+report
+report --html PLACE/page.html
+rm --all --yes
+run --summary -- DEMO --count 3
+stats
+stats --prometheus PLACE/pylayer.prom
+stats --runs
+trim --max-size 1M
+uninstall
+"""
+#: What the disk below the home does (tests/storage).
+DISKS = {"no home": "", "read-only": "change:EROFS", "full": "write:ENOSPC,mkdir:ENOSPC"}
+UNHELPFUL = re.compile(r"Traceback|defect|\bNone\b")
+
+
+@pytest.fixture
+def place(user: User, tmp_path: Path) -> Path:
+    """A home with a store in it, and beside it what the commands read."""
+    place = tmp_path / "place"
+    (place / "fleet").mkdir(parents=True)
+    user.demo(6)
+    assert user.pylayer("export", "--app", "pipelines", place / "good.pylayer").returncode == 0
+    assert user.pylayer("export", "--app", "pipelines", "--recordings", place / "good.recorded").returncode == 0
+    assert user.pylayer("key", place / "key", "--new").returncode == 0
+    return place
+
+
+def run(user: User, words: str, place: Path, disk: str) -> subprocess.CompletedProcess[str]:
+    arguments = words.replace("PLACE", str(place)).replace("DEMO", str(DEMO)).split()
+    process = user.process(tuple(arguments))
+    environment = {key: value for key, value in process.pop("env").items() if not key.startswith("XDG_")}
+    if disk == "no home":
+        del environment["HOME"]
+    else:
+        environment["PYLAYER_TEST_STORAGE"] = DISKS[disk]
+        environment["PYLAYER_TEST_STORAGE_ROOT"] = str(user.home)
+        environment["LD_PRELOAD"] = f"{environment.get('LD_PRELOAD', '')}:{LIBRARY}"
+    return subprocess.run(**process, env=environment, capture_output=True, timeout=120, check=False)
+
+
+def test_uses() -> None:
+    """Every command is used."""
+    assert {words.split()[0] for words in USES.strip().splitlines()} == set(main.COMMANDS)
+
+
+@pytest.mark.parametrize("disk", DISKS)
+def test_one_clear_line(user: User, place: Path, disk: str) -> None:
+    """Each command works or says in one line why not."""
+    wrong = []
+    for words in USES.strip().splitlines():
+        done = run(user, words, place, disk)
+        lines = done.stderr.splitlines()
+        # Under `run` the program goes on, and --summary has a line of its own.
+        limit = 3 if words.startswith("run") else 1
+        if UNHELPFUL.search(done.stdout + done.stderr) or len(lines) > limit or done.returncode not in (0, 1):
+            wrong.append(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
+        if done.returncode == 1 and not lines and not re.search(r"^problem |: ", done.stdout, re.M):
+            wrong.append(f"{words} does not say what is wrong")
+    assert not wrong, "\n".join(wrong)
+
+
+NO_ENTRY = """
+import pwd, sys
+from pylayer.cli.main import main
+def unknown(*_):
+    raise KeyError("no such user")
+pwd.getpwuid = pwd.getpwnam = unknown
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_uninstall_without_a_home(user: User, tmp_path: Path) -> None:
+    """A user without a home directory and without an entry in the list of users, as in containers, can install into
+    XDG_DATA_HOME and uninstall from there."""
+    for word, says in (("install", "Installed: "), ("uninstall", "Removed: ")):
+        process = user.process((word,), XDG_DATA_HOME=str(tmp_path / "data"))
+        process["args"][1:3] = ["-Pc", NO_ENTRY]
+        for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            del process["env"][name]
+        done = subprocess.run(**process, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(says), done
+        assert "None" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("import PLACE/good.pylayer", "HOME/.cache/pylayer"),
+        ("off steam --undo", "HOME/.config/pylayer/policy.yaml"),
+        ("install", "HOME/.local cannot be written"),
+    ],
+)
+def test_line_names_what_cannot_be_written(user: User, place: Path, words: str, says: str) -> None:
+    """If a command cannot write, its line names the file or directory, not only the reason."""
+    done = run(user, words, place, "read-only")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert says.replace("HOME", str(user.home)) in done.stderr and "Read-only file system" in done.stderr

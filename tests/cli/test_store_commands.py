@@ -15,26 +15,13 @@ from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from others import open_to_all
-from unit.things import binaries, program_id, record
+from unit.things import binaries, flip, program_id, record
 
 from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
 from pylayer.store.checking import Checked
 from pylayer.store.compaction import Claim
 from pylayer.store.maintenance import maintain
-
-#: Every command that reads or changes nothing but the store, as a command line.
-COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("ls",),
-    ("ls", "game*"),
-    ("ls", "--verify"),
-    ("trim",),
-    ("rm", "game*", "--dry-run"),
-    ("rm", "game*", "--pipelines", "--yes"),
-    ("rm", "--pipelines", "--all", "--yes"),
-    ("rm", "--stale", "--yes"),
-    ("rm", "--all", "--blocks", "--yes"),
-)
 
 
 def tree(user: User) -> dict[str, bytes]:
@@ -68,7 +55,7 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
     """A pack whose header is damaged counts in full and is listed as unusable."""
     pack = store.files("*.pack")[0]
-    stores.flip(pack, 100)
+    flip(pack, 100)
     found = user.json("ls")
     assert added_up(found) == store.sizes()
     assert found["identities"][0]["unusable_files"] == {pack.name: "damaged-header"}
@@ -90,7 +77,7 @@ def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
     """What ls says is from headers and tables, so it takes no longer for a large store. --verify reads all."""
     pack = next(path for path in store.files("*.pack") if path.name.startswith(f"{program_id(*GAME):016x}"))
     before = user.json("ls")["identities"]
-    stores.flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
+    flip(pack, pack.read_bytes().index(stores.cell_data(7)) + 500)
     assert user.json("ls")["identities"] == before
     problems = user.json("ls", "--verify", status=1)["problems"]
     assert "damaged-data" in {problem["outcome"] for problem in problems}
@@ -105,17 +92,13 @@ def test_ls_app(user: User, store: Store) -> None:
         assert [row["program"] for row in partition["programs"]] == ["tool"]
     for name in ("game", "game (The Game)", "*the game*", "g?me"):
         assert user.json("ls", name)["identities"][0]["programs"][0]["program"] == "game (The Game)"
-    for name in ("nobody", "The Game", "TOOL", "gam"):
-        done = user.pylayer("ls", name)
-        assert done.returncode == 1 and name in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_ls_identity(user: User, store: Store) -> None:
-    """--identity selects the drivers with this prefix. What cannot be a prefix is wrong use."""
+    """--identity selects the drivers with this prefix."""
     Store(user.store, OLD_DRIVER).journal(OTHER, cell(1, identity=OLD_DRIVER))
     found = user.json("ls", "--identity", OLD_DRIVER.name[:8].upper())
     assert [partition["identity"] for partition in found["identities"]] == [OLD_DRIVER.name]
-    assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
 def test_ls_names_the_device(user: User, store: Store) -> None:
@@ -147,18 +130,11 @@ def test_ls_without_description(user: User, store: Store) -> None:
 # ---- all commands ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ("ls", IDENTITY.name)], ids=" ".join)
-def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> None:
-    """With --json ls prints exactly one JSON object; without it, text. Commands that only read, and every --dry-run,
-    leave each file of the store unchanged, byte for byte."""
+@pytest.mark.parametrize("words", ["ls", "ls game*", f"ls {IDENTITY.name}", "ls --verify", "rm game* --dry-run"])
+def test_what_only_reads(user: User, store: Store, words: str) -> None:
+    """Commands that only read, and every --dry-run, leave each file of the store unchanged, byte for byte."""
     before = tree(user)
-    if command[0] == "ls":
-        assert isinstance(user.json(*command), dict)
-    done = user.pylayer(*command)
-    assert done.returncode == 0 and done.stdout and done.stderr == "", done.stderr
-    assert "\x1b" not in done.stdout
-    if command[0] == "ls" or command[-1] in ("--dry-run", "ls"):
-        assert tree(user) == before
+    assert user.says(*words.split()) and tree(user) == before
 
 
 def test_names_of_nobody(user: User, store: Store) -> None:

@@ -16,11 +16,10 @@ import disk
 import pytest
 import xxhash
 from cli import stores
-from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
-from cli.user import User
+from cli.user import ON_RADV, User
 from recorded_state import object_of
-from unit.things import add_record, binaries, program_id, record
+from unit.things import add_record, binaries, flip, program_id, record
 
 from pylayer.cli import doctor
 from pylayer.common import flat
@@ -52,13 +51,6 @@ def test_file_that_appears_meanwhile(store: Store, tmp_path: Path) -> None:
     assert [(file.name, file.read_text()) for file in tmp_path.glob("there*")] == [(path.name, "theirs")]
 
 
-def taken(user: User, path: Path, *arguments: str) -> str:
-    """Imports a file; returns what the command says."""
-    done = user.pylayer("import", path, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def take(path: Path, root: Path) -> portable.Import:
     """An import in this process. Raises Refused."""
     work = portable.Import(str(path))
@@ -77,7 +69,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     """One store imports what another exported: the same pipelines for the same program, none of another program's, and
     nothing that the program itself read. The export may be where everybody can write: every byte is verified."""
     export.parent.chmod(0o1777)
-    done = taken(elsewhere, export)
+    done = elsewhere.says("import", export)
     assert done.startswith("Imported: 45 pipelines\n") and f"identity {IDENTITY.name}\n" in done
     other = Store(elsewhere.store)
     assert other.loaded(GAME) == store.loaded(GAME)
@@ -98,7 +90,7 @@ def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
     os.truncate(journal, journal.stat().st_size - 30)
     path = user.directory / "other.pylayer"
     assert "damaged" not in user.pylayer("export", path, "--app", "other").stdout
-    taken(elsewhere, path)
+    elsewhere.says("import", path)
     assert Store(elsewhere.store).loaded(OTHER) == [700]
     assert journal.exists()
 
@@ -110,18 +102,10 @@ def test_several_identities(user: User, store: Store) -> None:
     """Exporting a program with pipelines under two drivers needs --identity. The message lists both."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     path = user.directory / "x.pylayer"
-    done = user.pylayer("export", path, "--app", "game*")
-    assert done.returncode == 1 and IDENTITY.name[:12] in done.stderr and OLD_DRIVER.name[:12] in done.stderr
-    assert not path.exists()
+    said = user.fails("export", path, "--app", "game*")
+    assert IDENTITY.name[:12] in said and OLD_DRIVER.name[:12] in said and not path.exists()
     found = user.pylayer("export", path, "--app", "game*", "--identity", OLD_DRIVER.name[:6])
     assert found.stdout.startswith("Exported: 1 pipeline of game")
-
-
-def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> None:
-    """An export does not overwrite an existing file."""
-    data = export.read_bytes()
-    done = user.pylayer("export", export, "--app", "tool")
-    assert done.returncode == 1 and "already exists" in done.stderr and export.read_bytes() == data
 
 
 @ON_RADV
@@ -129,8 +113,7 @@ def test_identity_of_this_machine(user: User, store: Store) -> None:
     """If only one of several identities is of a driver of this machine, the export is for that one."""
     here = Store(user.store, stores.present(user.environment))
     here.journal(GAME, cell(1, identity=here.identity))
-    done = user.pylayer("export", "x", "--app", "game*")
-    assert done.returncode == 0 and f"identity {here.identity.name}\n" in done.stdout
+    assert f"identity {here.identity.name}\n" in user.says("export", "x", "--app", "game*")
 
 
 def test_given_to_another_program(user: User, store: Store, export: Path, elsewhere: User) -> None:
@@ -138,7 +121,7 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
     not change that."""
     other = Store(elsewhere.store)
     other.journal(OTHER, cell(0), cell(500))
-    done = taken(elsewhere, export, "--for", "other")
+    done = elsewhere.says("import", export, "--for", "other")
     # Of the 45 pipelines it had one.
     assert done.startswith("Imported: 44 pipelines, 1 record already in the store\n")
     assert "of game (The Game)\n" in done and "given to other\n" in done
@@ -146,19 +129,6 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
         assert other.loaded(OTHER) == sorted({*store.loaded(GAME), 500}) and other.loaded(GAME) == []
         assert elsewhere.json("ls", "--verify")["fine"]
         other.pack()
-
-
-def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """--for must select one program that the store knows. Otherwise nothing is imported, and one line says what to
-    do."""
-    before = files(user.store)
-    done = user.pylayer("import", export, "--for", "*")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert f"({program_id(*GAME):016x})" in done.stderr and f"({program_id(*TOOL):016x})" in done.stderr
-    assert files(user.store) == before
-    done = elsewhere.pylayer("import", export, "--for", "game")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "Start it once under pylayer" in done.stderr
-    assert not elsewhere.store.exists()
 
 
 # ---- hostile files ---------------------------------------------------------------------------------
@@ -204,7 +174,7 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
     padding = {offset for end in ends for offset in range(end, end + -end % format.ALIGNMENT)}
     for offset in set(range(len(whole))) - padding:
         path.write_bytes(whole)
-        stores.flip(path, offset, offset % 8)
+        flip(path, offset, 1 << offset % 8)
         refused(path, tmp_path)
 
 
@@ -280,12 +250,10 @@ def test_forged_records(tmp_path: Path, reason: str, forge: Callable[[Forger], N
     "fields",
     [
         {},
-        "text",
         {**IDENTITY.fields, "more": 1},
         {**IDENTITY.fields, "vendor_id": 1 << 40},
         {**IDENTITY.fields, "device_id": True},
         {**IDENTITY.fields, "pipeline_cache_uuid": "00"},
-        {**IDENTITY.fields, "pipeline_cache_uuid": "no hexadecimal"},
         {**IDENTITY.fields, "global_key": "ab" * 32},
         OLD_DRIVER.fields,
     ],
@@ -301,10 +269,7 @@ NOTES: list[tuple[dict[str, Any] | None, str]] = [
     ({"program": "7", "name": ""}, "name"),
     ({"program": "7", "name": "evil\x1b[2J"}, "name"),
     ({"program": "x" * 16, "name": "game"}, ""),
-    ({"program": "f" * 17, "name": "game"}, ""),
-    ({"program": 7, "name": "game"}, ""),
     ({"program": "7"}, ""),
-    ({"program": "7", "name": 5}, ""),
     ({"program": "7", "name": "game", "more": 1}, ""),
     ({"program": "7", "name": "x" * 5000}, ""),
 ]
@@ -337,19 +302,14 @@ def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
 
 
 def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
-    """A file copied out of a store is refused. So is a file that does not exist."""
-    path = store.files("*.pack")[0]
-    done = elsewhere.pylayer("import", path)
-    assert done.returncode == 1 and "a file of kind PACK, not an export" in done.stderr
-    assert elsewhere.pylayer("import", "nothing").returncode == 1
+    """A file copied out of a store is refused."""
+    assert "a file of kind PACK, not an export" in elsewhere.fails("import", store.files("*.pack")[0])
 
 
 def test_damage_is_told(export: Path, elsewhere: User) -> None:
     """For a damaged export, the command's one line names file, reason and place."""
-    stores.flip(export, 2000)
-    done = elsewhere.pylayer("import", export)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "was refused and nothing was imported" in done.stderr and "at byte" in done.stderr
+    flip(export, 2000)
+    assert re.search("was refused and nothing was imported.* at byte", elsewhere.fails("import", export))
 
 
 def test_nothing_but_suspects(user: User) -> None:
@@ -357,9 +317,7 @@ def test_nothing_but_suspects(user: User) -> None:
     store = Store(user.store)
     store.journal(GAME, *(cell(number) for number in (1, 2)))
     store.blocked(GAME, *(xxhash.xxh3_128_digest(stores.cell_data(number)) for number in (1, 2)))
-    done = user.pylayer("export", "x.pylayer", "--app", "game*")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records blocked after a crash (pylayer ls)" in done.stderr
+    assert "only 2 records blocked after a crash (pylayer ls)" in user.fails("export", "x.pylayer", "--app", "game*")
     assert list(user.directory.iterdir()) == []
 
 
@@ -430,10 +388,6 @@ def exported(user: User) -> Path:
     return path
 
 
-def state_of(user: User) -> list[Path]:
-    return list((user.store / "state").glob("*")) if (user.store / "state").exists() else []
-
-
 @ON_RADV
 def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: User) -> None:
     """A machine that never ran the program compiles its pipelines for a card that the program's machine does not have.
@@ -464,14 +418,6 @@ def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None
     assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1
 
 
-def recordings_refused(user: User, path: Path, *words: str) -> str:
-    """Why the file was recordings_refused. Nothing was imported then."""
-    before = state_of(user)
-    done = user.pylayer("import", path, *words)
-    assert done.returncode == 1 and state_of(user) == before
-    return done.stderr
-
-
 WHOLE = object_of(bytes(96), 11, [(8, 16)], [(24, 17, bytes(16))])
 #: Records that no export of recordings has, and why.
 FORGED_RECORDINGS = {
@@ -486,7 +432,7 @@ FORGED_RECORDINGS = {
 
 @pytest.mark.parametrize("why", FORGED_RECORDINGS)
 def test_forgeries(user: User, why: str) -> None:
-    """A file with a record that nobody writes is recordings_refused, even if its hashes verify."""
+    """A file with a record that nobody writes is refused, even if its hashes verify."""
     path = user.directory / "forged"
     writer = PackWriter(str(path), NO_IDENTITY, kind=format.EXPORT)
     for note in ({"fingerprints": format.FINGERPRINTS}, {"program": "7", "name": "game"}):
@@ -494,7 +440,7 @@ def test_forgeries(user: User, why: str) -> None:
     for parts in (state.object_parts(object_of(bytes(96), 11)), FORGED_RECORDINGS[why]):
         writer.add_parts(parts)
     writer.finish()
-    assert why in recordings_refused(user, path)
+    assert why in user.fails("import", path) and not list(user.store.glob("state/*"))
 
 
 def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
@@ -514,16 +460,6 @@ def test_what_is_left_out(exported: Path, user: User, elsewhere: User) -> None:
     assert f"{COUNT} pipelines of" in elsewhere.pylayer("import", path).stdout
     assert not state.read(str(elsewhere.store), program).failed
     assert f"Rebuilt: {COUNT - 1} of {COUNT} pipelines" in elsewhere.pylayer("rebuild").stdout
-
-
-def test_what_cannot_be_exported(exported: Path, user: User) -> None:
-    """An existing file stays as it is, and a program without state has none."""
-    before = exported.read_bytes()
-    assert user.pylayer("export", exported, "--app", "pipelines", "--recordings").returncode == 1
-    assert exported.read_bytes() == before
-    done = user.pylayer("export", user.directory / "new.recorded", "--app", "nobody", "--recordings")
-    assert done.returncode == 1 and "nothing is recorded" in done.stderr
-    assert user.pylayer("export", "x", "--app", "pipelines", "--recordings", "--identity", "ab").returncode == 2
 
 
 # ---- pipelines that came without their recordings ----------------------------------------------------

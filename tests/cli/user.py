@@ -14,9 +14,13 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import pytest
 from world import BUILD, SLOW_COMPILES, clean_environment, driver_environment, run_pylayer
 
 DEMO = BUILD / "demo" / "pipelines"
+
+#: For tests whose ``user`` needs RADV null hardware.
+ON_RADV = pytest.mark.parametrize("user", ["radv"], indirect=True)
 
 #: Ctrl-C is typed until it works: a signal between a prompt and the following read, both in Python's input(), does not
 #: end that read. Only a test is that quick.
@@ -69,6 +73,18 @@ class User:
         done = run_pylayer(started["args"][3:], started["env"], self.directory, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         return done
+
+    def fails(self, *arguments: Any, status: int = 1, **environment: str) -> str:
+        """Returns the one line with which ``pylayer`` fails."""
+        done = self.pylayer(*arguments, **environment)
+        assert (done.returncode, done.stdout) == (status, "") and done.stderr.count("\n") == 1, done
+        return done.stderr
+
+    def says(self, *arguments: Any, status: int = 0, **environment: str) -> str:
+        """Returns what ``pylayer`` prints, without an error."""
+        done = self.pylayer(*arguments, **environment)
+        assert (done.returncode, done.stderr) == (status, ""), done
+        return done.stdout
 
     def terminal(self, *arguments: Any, answer: str = "", columns: int = 80, **environment: str) -> tuple[int, str]:
         """Runs ``pylayer`` on a terminal of its own and types ``answer`` at the first question. Returns its exit

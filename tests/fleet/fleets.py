@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import ipaddress
 import os
 import re
 import socket
@@ -14,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from cli.stores import GAME, IDENTITY, Store, cell, name_of
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
 from unit.things import program_id
 from world import ROOT
 
@@ -171,3 +177,18 @@ def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterat
     finally:
         process.terminate()
         process.wait(60)
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """Returns a certificate for 127.0.0.1 that no authority issued, and a file with it and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    begin, end = now - datetime.timedelta(days=1), now + datetime.timedelta(days=10)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begin, end, [])
+    signed = made.add_extension(here, critical=False).sign(key, hashes.SHA256())
+    (directory / "authority.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    data = (directory / "authority.pem").read_bytes() + key.private_bytes(serialization.Encoding.PEM, *private)
+    (directory / "server.pem").write_bytes(data)
+    return directory / "authority.pem", directory / "server.pem"

@@ -5,16 +5,19 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from cli.stores import IDENTITY, present
-from cli.user import User
+from cli.user import DEMO, User
 from fleet.faulty import Faulty, serving
 from fleet.fleets import Builder, Machine
 from world import ROOT
@@ -58,30 +61,11 @@ def test_a_machine_that_never_compiled(farm: User, public: str, user: User) -> N
     """A machine with an empty home pulls, and its first run compiles nothing. ls tells that the pipelines came from the
     fleet."""
     write_policy(user, f"file://{www(farm)}", public)
-    done = user.pylayer("fleet", "pull")
-    assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
+    assert "Pulled: 20 records in 1 pack" in user.says("fleet", "pull")
     assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
     user.demo(20)
     (total,) = user.json("stats")["programs"]
     assert (total["hits"], total["compiled"]) == (20, 0)
-
-
-def test_fleet_of_the_system(farm: User, public: str, user: User) -> None:
-    """A machine pulls from the fleet of the system's policy file. Keys of both policy files are trusted."""
-    user.pylayer("key", "other", "--new")
-    other = user.public_key("other")
-    system = Path(user.environment["PYLAYER_SYSTEM_CONFIG"])
-    system.parent.mkdir()
-    fleet = "fleet: {{url: 'file://{}', keys: [{{name: a, key: '{}'}}]}}\n"
-    system.write_text(fleet.format(www(farm), other))
-    assert user.pylayer("fleet", "pull").returncode == 1
-    own = user.home / ".config" / "pylayer" / "policy.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text(f"fleet: {{keys: [{{name: b, key: '{public}'}}]}}\n")
-    assert "Pulled: 20 records in 1 pack" in user.pylayer("fleet", "pull").stdout
-    system.write_text(fleet.format(www(farm), public))
-    own.write_text(f"fleet: {{keys: [{{name: b, key: '{other}'}}]}}\n")
-    assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
 
 
 def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
@@ -101,17 +85,25 @@ def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
 
 
 def test_rounds(farm: User) -> None:
-    """What is published again is published once, and the command says so. Without exports the index is signed anew."""
+    """What is published again is published once, and the command says so. Without exports the index is signed anew.
+    What the storage lost is told."""
     for words in (PUBLISH, ("fleet", "publish", "--key", "key")):
         assert "Published: 0 new records in 0 packs, index 1" in farm.pylayer(*words).stdout
+    for pack in www(farm).rglob("*.pack"):
+        pack.unlink()
+    assert "the storage lost 1 pack" in farm.pylayer(*words).stderr
+
+
+def test_nothing_to_publish(user: User, tmp_path: Path) -> None:
+    """Without exports, and where nothing was published, a line says so."""
+    write_policy(user, f"file://{tmp_path}/www", user.public_key("key", "--new"))
+    assert user.says("fleet", "publish", "--key", "key").startswith("Nothing was published to file://")
 
 
 def test_two_publishers(farm: User) -> None:
     """While one publishes, another does nothing, and says what to do in one line."""
     (www(farm) / "lock").touch()
-    done = farm.pylayer(*PUBLISH)
-    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert "another publisher began 0 minutes ago" in done.stderr and (www(farm) / "lock").exists()
+    assert "another publisher began 0 minutes ago" in farm.fails(*PUBLISH) and (www(farm) / "lock").exists()
 
 
 def injected(farm: User, code: str) -> subprocess.CompletedProcess[str]:
@@ -154,17 +146,10 @@ def test_refused_export(farm: User) -> None:
     done = farm.pylayer(*PUBLISH, "x")
     assert done.returncode == 1 and done.stderr.startswith("pylayer: x was refused: it is not signed")
     assert done.stderr.count("\n") == 1 and "Published: " in done.stdout
-    assert "No such file" in failure(farm, *PUBLISH, "nothing")
+    assert "No such file" in farm.fails(*PUBLISH, "nothing")
 
 
 # ---- what a user gets wrong --------------------------------------------------------------------------
-
-
-def failure(user: User, *arguments: str, status: int = 1, **environment: str) -> str:
-    """The one line with which a command fails."""
-    done = user.pylayer(*arguments, **environment)
-    assert done.returncode == status and done.stdout == "" and done.stderr.count("\n") == 1, done.stdout + done.stderr
-    return done.stderr
 
 
 KEY = f"pylayer-ed25519:{'A' * 43}="
@@ -191,7 +176,7 @@ def test_what_a_user_gets_wrong(
     user.pylayer("key", "key", "--new")
     if url:
         write_policy(user, url, *keys)
-    line = failure(user, *words, status=1 + (says == "is no identity"), PYTHONPATH=str(tmp_path))
+    line = user.fails(*words, status=1 + (says == "is no identity"), PYTHONPATH=str(tmp_path))
     assert re.search(says, line) and not (user.store / "store").exists()
 
 
@@ -209,9 +194,11 @@ def served(tmp_path: Path, user: User) -> Iterator[tuple[Faulty, Builder]]:
 
 
 def test_run_pulls_nothing(user: User, served: tuple[Faulty, Builder]) -> None:
-    """`pylayer run` asks no server: whoever wants that pulls before it."""
+    """`pylayer run` asks no server: whoever wants that pulls before it. Nor does a pull without a driver."""
     server, _ = served
     done = user.pylayer("run", "--", "true")
+    nowhere = {"VK_DRIVER_FILES": "/none", "VK_ICD_FILENAMES": "/none"}
+    assert "it is not known which pipelines fit" in user.fails("fleet", "pull", **nowhere)
     assert (done.returncode, done.stderr, server.requests) == (0, "", [])
 
 
@@ -254,5 +241,73 @@ def test_a_new_driver_overnight() -> None:
     program = Path(__file__).with_name("demo.py")
     done = subprocess.run([sys.executable, "-P", program, "--count", "20"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("0 compiled, 20 hits") == 2 and "20 of 20 pipelines" in done.stdout
-    assert "0 to compile, 20 found" in done.stdout
+    assert done.stdout.count(" 0 compiled, 20 hits") == 3 and "20 of 20 pipelines" in done.stdout
+
+
+# ---- The examples for GitHub and GitLab ----------------------------------------------------------
+
+
+def github(job: Path) -> tuple[dict[str, str], str, Path]:
+    """Returns the variables of the runner, the lines of all steps, and the store, which actions/cache keeps."""
+    steps = yaml.safe_load((ROOT / "config" / "ci" / "github.yml").read_text())["jobs"]["vulkan"]["steps"]
+    (cached,) = [step["with"]["path"] for step in steps if "actions/cache" in step.get("uses", "")]
+    variables = {"RUNNER_TEMP": str(job / "temporary"), "GITHUB_PATH": str(job / "path")}
+    (job / "temporary").mkdir()
+    lines = "\n".join(step["run"] for step in steps if "run" in step)
+    return variables | {"KEY": (job.parent / "key").read_text()}, lines, Path(cached.replace("~", str(job / "home")))
+
+
+def gitlab(job: Path) -> tuple[dict[str, str], str, Path]:
+    """As ``github``. GitLab's cache has the store, and the checkout may be written to by all."""
+    example = yaml.safe_load((ROOT / "config" / "ci" / "gitlab.yml").read_text())["vulkan"]
+    project = job / "project"
+    shutil.copy(job.parent / "key", job / "key")
+    for path in (project, project / "pylayer.yaml", job / "key"):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    variables = {"CI_PROJECT_DIR": str(project), "CI_COMMIT_BRANCH": "main", "CI_DEFAULT_BRANCH": "main"}
+    variables |= {"PYLAYER_KEY": str(job / "key"), "PYLAYER_STORE": str(project / ".pylayer")}
+    assert example["variables"] == {"PYLAYER_STORE": "$CI_PROJECT_DIR/.pylayer"}
+    assert example["cache"]["paths"] == [".pylayer/"]
+    return variables, "\n".join(example["before_script"] + example["script"]), project / ".pylayer"
+
+
+def run_job(user: User, number: int, runner: Callable[[Path], Any], restored: bool, count: int) -> tuple[int, int]:
+    """Runs a job on a machine that begins it anew, with what the job before left in the cache or with nothing. Returns
+    how many of the program's pipelines were hits, and how many were compiled."""
+    job, cache = user.directory / str(number), user.directory / "cache.tar"
+    (job / "home").mkdir(parents=True)
+    (job / "project").mkdir()
+    shutil.copy(user.directory / "pylayer.yaml", job / "project")
+    program = job / "project" / "demo-app"
+    program.write_text(f"#!/bin/sh\nexec {DEMO} --count {count}\n")
+    program.chmod(0o755)
+    variables, text, store = runner(job)
+    kept = [line for line in text.splitlines() if "venv" not in line and "bin/pip" not in line]
+    variables |= {"HOME": str(job / "home"), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    given = {name: value for name, value in user.environment.items() if not name.startswith("XDG_")} | variables
+    if restored:
+        subprocess.run(["tar", "-xPf", cache], check=True)
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", "umask 0\n" * (runner is gitlab) + "\n".join(kept)],
+        env=given, cwd=job / "project", capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "for identity" in done.stdout.splitlines()[-1], done.stdout + done.stderr
+    # The next job's store is where this one's was.
+    following = str(store).replace(str(job), str(job.parent / str(number + 1)))
+    subprocess.run(["tar", "-cPf", cache, f"--transform=s,^{store},{following},", store], check=True)
+    (total,) = user.json("stats", PYLAYER_STORE=str(store))["programs"]
+    return int(total["hits"]), int(total["compiled"])
+
+
+@pytest.mark.parametrize("runner", [github, gitlab])
+def test_jobs(user: User, runner: Callable[[Path], Any]) -> None:
+    """The first job compiles and publishes, and the second has the store of the first. The third has lost the cache,
+    pulls what the first published, and publishes what the program creates since then. The fourth pulls both."""
+    user.pylayer("key", "key", "--new")
+    public = user.public_key("key")
+    fleet = f"{{url: 'file://{user.directory}/www', keys: [{{name: ci, key: '{public}'}}]}}"
+    (user.directory / "pylayer.yaml").write_text(f"fleet: {fleet}\n")
+    assert run_job(user, 1, runner, restored=False, count=20) == (0, 20)
+    assert run_job(user, 2, runner, restored=True, count=20) == (20, 20)
+    assert run_job(user, 3, runner, restored=False, count=30) == (20, 10)
+    assert run_job(user, 4, runner, restored=False, count=30) == (30, 0)

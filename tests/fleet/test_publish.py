@@ -1,9 +1,10 @@
-"""Exports to a fleet and ``pylayer fleet publish``, with a directory as storage."""
+"""Exports to a fleet and ``pylayer fleet publish``, with a directory or S3 as storage."""
 
 from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, TOOL, cell
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
-from unit.things import program_id
+from unit.things import flip, program_id
 
 from pylayer.fleet import publishing
 from pylayer.fleet.signatures import public_of
@@ -28,6 +29,32 @@ def names(directory: Path) -> list[str]:
 
 def exported(builder: Builder) -> list[Path]:
     return list(builder.exports.iterdir())
+
+
+@pytest.fixture(params=["directory", *os.environ.get("PYLAYER_TEST_S3", "").split()])
+def remote(request: pytest.FixtureRequest, builder: Builder) -> Builder:
+    """A builder whose storage is a directory, or a folder of its own at each URL of PYLAYER_TEST_S3 (s3://bucket). The
+    variables AWS_* lead to the server of that."""
+    if request.param != "directory":
+        builder.url = f"{request.param}/{uuid.uuid4()}"
+    return builder
+
+
+def test_there_and_back(remote: Builder, machine: Machine) -> None:
+    """A builder exports and publishes, a machine pulls, and a second publication adds what is new."""
+    assert remote.publish(*range(20)).records == 20
+    assert machine.pull(remote.url).records == 20
+    assert remote.publish(*range(15, 30)).records == 10
+    assert machine.pull(remote.url).records == 10 and machine.numbers() == list(range(30))
+    assert machine.pull(remote.url).bytes == 0
+
+
+def test_two_publishers(remote: Builder) -> None:
+    """Storage creates an object only if there is none, by which a second publisher knows of the first."""
+    busy = pytest.raises(Unavailable, match="another publisher began 0 minutes ago")
+    with publishing.only_publisher(remote.storage), busy, publishing.only_publisher(remote.storage):
+        pass
+    assert remote.storage.items("") == []
 
 
 def test_duplicates(tmp_path: Path, builder: Builder) -> None:
@@ -53,12 +80,6 @@ def test_two_names(builder: Builder, machine: Machine) -> None:
 # ---- what is not published ---------------------------------------------------------------------------
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
 def age(path: Path, days: float) -> None:
     when = path.stat().st_mtime - days * DAY
     os.utime(path, (when, when))
@@ -67,7 +88,7 @@ def age(path: Path, days: float) -> None:
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        (flip, "signature"),
+        (lambda path: flip(path, 500), "signature"),
         (lambda path: os.truncate(path, path.stat().st_size - 1), "not signed"),
         (lambda path: path.write_bytes(b""), "not signed"),
         (lambda path: path.write_bytes(os.urandom(5000)), "not signed"),
@@ -228,7 +249,7 @@ def test_damaged_published_pack(builder: Builder, machine: Machine) -> None:
     """A publisher does not build on a published pack that was changed: it leaves the index, and what was exported since
     is published."""
     builder.publish(1)
-    flip(builder.place / builder.index.packs[0].name)
+    flip(builder.place / builder.index.packs[0].name, 500)
     result = builder.publish(2)
     assert (result.lost, result.records) == (1, 2)
     machine.pull(builder.url)

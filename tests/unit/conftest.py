@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY
+from unit.things import IDENTITY
 
 from pylayer.store.folder import Folder
 

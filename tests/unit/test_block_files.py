@@ -3,7 +3,6 @@ alone, and are later used again. The files of blocks, and what is compiled from 
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import time
@@ -88,25 +87,6 @@ def test_layout_is_the_layers() -> None:
         "PYLAYER_BLOCKED": block_list.MAX_ENTRIES,
     }.items():
         assert f"#define {name} {value}" in text
-
-
-def test_process_that_lives(folder: Folder) -> None:
-    """A crash marker whose process still runs is left alone. So is one of another container or boot, and a damaged one,
-    as long as a process has the file open or mapped: then the kernel knows that it lives."""
-    mine = death(folder, mark(crash_marker.PIPELINES, 11), pid=os.getpid())
-    data = bytearray(mine.read_bytes())
-    data[:256] = format.file_header(file_kinds.LIVE.magic, folder.identity, salt=0)
-    mine.write_bytes(data)
-    other = death(folder, mark(crash_marker.PIPELINES, 11), machine=b"another machine!")
-    damaged = death(folder, mark(crash_marker.PIPELINES, 11))
-    damaged.write_bytes(damaged.read_bytes()[:100])
-    with other.open("r+b") as opened, damaged.open("r+b"):
-        mapping = mmap.mmap(opened.fileno(), 0)
-        opened.close()
-        assert not reviewed(folder).entries and all(path.exists() for path in (mine, other, damaged))
-    mapping.close()
-    assert fingerprints(reviewed(folder)) == [11]
-    assert mine.exists() and not other.exists() and not damaged.exists()
 
 
 def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ settings in force, their compiled copy, and what policy decides of a device."""
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import re
@@ -37,14 +36,8 @@ DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml
 SCHEMA = config.schema()
 SETTINGS_KEYS = ", ".join(sorted(SCHEMA["definitions"]["settings"]["properties"]))
 TOP_KEYS = ", ".join(sorted(SCHEMA["properties"]))
+PRESET_NAMES, TOP_LEVEL = ", ".join(sorted(config.preset_names())), "it is a top-level key"
 CONDITIONS = "application, device, driver, engine, executable, vendor"
-
-
-def why_no_date(year: int, month: int, day: int) -> str:
-    """What this version of Python says about an impossible date."""
-    with pytest.raises(ValueError) as caught:
-        datetime.date(year, month, day)
-    return str(caught.value)
 
 
 def test_default_file_equals_the_defaults() -> None:
@@ -70,8 +63,17 @@ def test_examples_in_the_default_file_are_valid() -> None:
         # errors of the YAML itself
         ("a: [1", 1, "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"),
         ("share: all\nx: 'a", 2, "not YAML: while scanning a quoted scalar, found unexpected end of stream"),
-        ("share: 2001-99-99", 0, f"not YAML: {why_no_date(2001, 99, 99)}"),
-        ("? [a]\n: 1", 1, "not YAML: while constructing a mapping, found unhashable key"),
+        (
+            "preset: gamers",
+            1,
+            f"preset is 'gamers'; did you mean players? allowed: null, {PRESET_NAMES}",
+        ),
+        ("mode: off", 1, f"unknown key 'mode' in the file; it belongs in settings; allowed: {TOP_KEYS}"),
+        (
+            "settings: {share: all}",
+            1,
+            f"unknown key 'share' in settings; {TOP_LEVEL}; allowed: {SETTINGS_KEYS}",
+        ),
         (
             "share: all\n---\nshare: all",
             2,
@@ -85,10 +87,8 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("settings:\n  mode: off\n  mode: off", 3, "not YAML: the key 'mode' appears twice"),
         # documents of another shape
         ("- a", 1, "the file is a list; allowed: a mapping"),
-        ("text", 1, "the file is 'text'; allowed: a mapping"),
         ("settings:", 1, "settings is null; allowed: a mapping"),
         ("share: all\nsettings: [a]", 2, "settings is a list; allowed: a mapping"),
-        ("rules: {}", 1, "rules is a mapping; allowed: a list"),
         ("rules:\n- a", 2, "rules.0 is 'a'; allowed: a mapping"),
         # unknown keys
         ("share: all\nshared: 1", 2, f"unknown key 'shared' in the file; did you mean share? allowed: {TOP_KEYS}"),
@@ -99,15 +99,8 @@ def test_examples_in_the_default_file_are_valid() -> None:
             f"unknown key 'mde' in settings; did you mean mode? allowed: {SETTINGS_KEYS}",
         ),
         ("rules:\n- match: {gpu: x}\n  set: {}", 2, f"unknown key 'gpu' in rules.0.match; allowed: {CONDITIONS}"),
-        ("rules:\n- match: {vendor: 1}\n  set: {}\n  why: x", 4, "unknown key 'why' in rules.0; allowed: match, set"),
         # values
         ("share: some", 1, "share is 'some'; allowed: program, all"),
-        ("share: null", 1, "share is null; allowed: program, all"),
-        (
-            "settings:\n  mode: blobs",
-            2,
-            "settings.mode is 'blobs'; allowed: auto, cells, binaries, observe, off",
-        ),
         (
             "settings: {mode: false}",
             1,
@@ -116,11 +109,9 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
         ("settings: {record_state: yes}", 1, "settings.record_state is 'yes'; allowed: true or false"),
         ("state_mib: '64'", 1, "state_mib is '64'; allowed: a whole number"),
-        ("state_mib: 1.5", 1, "state_mib is 1.5; allowed: a whole number"),
         ("state_mib: 0", 1, "state_mib is 0; allowed: at least 1"),
         ("state_mib: 1048577", 1, "state_mib is 1048577; allowed: at most 1048576"),
         ("state_mib: true", 1, "state_mib is true; allowed: a whole number"),
-        ("state_mib: .inf", 1, "state_mib is inf; allowed: a whole number"),
         ("\nstate_mib: .nan", 2, "state_mib is nan; allowed: a whole number"),
         ("policy: MyPolicy", 1, "policy is 'MyPolicy'; allowed: module:Class"),
         ("policy: 5", 1, "policy is 5; allowed: text or null"),
@@ -135,20 +126,13 @@ def test_examples_in_the_default_file_are_valid() -> None:
             5,
             "rules.1.match.vendor is 'amd'; allowed: a whole number",
         ),
-        (
-            "rules:\n- match: {vendor: 4294967296}\n  set: {}",
-            2,
-            "rules.0.match.vendor is 4294967296; allowed: at most 4294967295",
-        ),
-        ("rules:\n- match: {vendor: -1}\n  set: {}", 2, "rules.0.match.vendor is -1; allowed: at least 0"),
-        ("rules:\n- match: {executable: 7}\n  set: {}", 2, "rules.0.match.executable is 7; allowed: text"),
     ],
 )
 def test_errors(text: str, line: int, problem: str) -> None:
     """An error is one line: file, line, key, what was found and what is allowed."""
     with pytest.raises(config.PolicyFileError) as caught:
         config.parse(text, "policy")
-    assert str(caught.value) == (f"policy, line {line}: {problem}" if line else f"policy: {problem}")
+    assert str(caught.value) == f"policy, line {line}: {problem}"
 
 
 #: Files for which PyYAML raised undocumented errors or used endless memory; most were found by tests/fuzz.
@@ -230,7 +214,7 @@ def test_system_and_user() -> None:
 # ---- Settings in force ---------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="ab*?[.", max_size=8), st.text(alphabet="abAB*?[.", max_size=10))
 def test_glob_equals_a_regular_expression(pattern: str, text: str) -> None:
     """The hand-written match agrees with the obvious regular expression."""
@@ -258,7 +242,6 @@ def test_rules_in_order() -> None:
     [
         ({"executable": "Stutter"}, True),
         ({"application": "stut*"}, True),
-        ({"engine": "anvil"}, True),
         ({"device": "*RADV*"}, True),
         ({"driver": "radv"}, True),
         ({"vendor": 0x1002}, True),
@@ -384,7 +367,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.dictionaries(ANY_TEXT | MARKED, VALUES, max_size=4))
 @example({"[0": {"[1": "a.b=[%\r\n"}, "": {}, "l": [[], {}, [None]]})
 def test_round_trip(document: dict[str, Any]) -> None:
@@ -420,34 +403,20 @@ def header(length: int = 32, version: int = 1, vendor: int = 0x1002, device: int
     return struct.pack("<IIII16s", length, version, vendor, device, uuid)
 
 
+#: Headers, and what is wrong with them; tests/layer/test_driver_identity.py has the others.
 CASES = [
-    ("accepted", cache_data(GOOD)),
     ("accepted", cache_data(GOOD, 1 << 40)),
-    ("accepted", cache_data(header(length=40), 41)),
     ("accepted", cache_data(header(version=1000629000, vendor=0), 100)),
-    ("zero-length", cache_data(b"", 0)),
     ("zero-length", cache_data(b"", 0, is_null=True)),
     ("null", cache_data(b"", 100, is_null=True)),
-    ("truncated", cache_data(GOOD[:1])),
-    ("truncated", cache_data(GOOD[:31])),
     ("truncated", cache_data(GOOD[:20], 100)),
-    ("wrong-length", cache_data(header(length=0), 100)),
-    ("wrong-length", cache_data(header(length=31), 100)),
     ("wrong-length", cache_data(header(length=101), 100)),
-    ("wrong-length", cache_data(header(length=2**32 - 1), 100)),
-    ("wrong-version", cache_data(header(version=0), 100)),
-    ("wrong-version", cache_data(header(version=2), 100)),
-    ("wrong-version", cache_data(bytes(32), 100)),
-    ("wrong-version", cache_data(struct.pack(">IIII16s", 32, 1, 0x1002, 0x73BF, UUID), 100)),
-    ("wrong-vendor", cache_data(header(vendor=0x10DE), 100)),
-    ("wrong-device", cache_data(header(device=1), 100)),
-    ("wrong-uuid", cache_data(header(uuid=UUID[:15] + b"\x10"), 100)),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "data"), CASES)
 def test_judge(outcome: str, data: CacheData) -> None:
-    """Each possible error of a header has its outcome. Only accepted data passes."""
+    """Each error of a header has its outcome. Only accepted data passes."""
     assert judge(data, facts()) == outcome
     verdict, named = Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": "check"})
     assert (verdict, named) == (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY, outcome)
@@ -456,10 +425,7 @@ def test_judge(outcome: str, data: CacheData) -> None:
 @pytest.mark.parametrize(
     ("history", "data", "verdict", "outcome"),
     [
-        ("attested", GOOD, VERDICT_PASS, "attested"),
         ("unknown", GOOD, VERDICT_PASS, "unknown"),
-        ("altered", GOOD, VERDICT_EMPTY, "altered"),
-        ("stale", GOOD, VERDICT_EMPTY, "stale"),
         ("stale", header(vendor=0x10DE), VERDICT_EMPTY, "stale"),
         ("unknown", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),
         ("altered", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),
@@ -506,13 +472,10 @@ def test_identity_is_pinned() -> None:
         ("cells", {"cache_control_supported": False}, MODE_OFF),
         ("off", {}, MODE_OFF),
         ("auto", {"binaries_supported": True}, MODE_CELLS),
-        ("auto", {"binaries_requested": True}, MODE_CELLS),
-        ("auto", {"binaries_requested": True, "cache_control_supported": False}, MODE_OFF),
         ("binaries", {"binaries_supported": True}, MODE_BINARIES),
         ("binaries", {"binaries_requested": True}, MODE_BINARIES),
         ("binaries", {"binaries_supported": True, "driver_id": 13}, MODE_BINARIES),
         ("binaries", {}, MODE_CELLS),
-        ("binaries", {"driver_id": 13}, MODE_OFF),
         ("binaries", {"binaries_supported": True, "cache_control_supported": False}, MODE_OFF),
         *(
             (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, MODE_OFF)

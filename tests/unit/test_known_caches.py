@@ -10,8 +10,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.folders import IDENTITY
-from unit.things import facts, sketch_of
+from unit.things import IDENTITY, facts, sketch_of
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
@@ -152,7 +151,7 @@ def damage_of(data: bytes, *good: bytes) -> str:
 
 
 @given(st.binary(min_size=9, max_size=300_000), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
     """One changed word is found in data of any content and size, whichever bits changed."""
     at = draw.draw(st.integers(0, len(good) - 1))
@@ -162,7 +161,7 @@ def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
 
 
 @given(st.integers(1024, 200_000), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
     """Data is recognised if it was cut off at any byte, or filled with zeros or 0xff from there."""
     good = blob(size + 600)

@@ -1,14 +1,12 @@
-"""What the sources may have: which module may use which (docs/internals/architecture.md), what is imported, names on
+"""What the sources may have: which C file may use which (docs/internals/architecture.md), what is imported, names on
 both sides of the boundary, and the table of files."""
 
 from __future__ import annotations
 
-import ast
-import io
+import importlib.util
+import os
 import re
-import sys
-import tarfile
-from graphlib import TopologicalSorter
+import subprocess
 from pathlib import Path
 
 import lints
@@ -16,211 +14,67 @@ import pytest
 from pylayer._policy import ffi
 from unit.things import run_python
 
-from pylayer import values
 from pylayer.common import file_kinds
 from pylayer.common.file_kinds import FileName
 from pylayer.inhost import boundary
 from pylayer.report.counters import COUNTERS, NOT_SHOWN
-from pylayer.values import Plan
+from pylayer.values import UNRECORDED, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "pylayer"
 LAYER = ROOT / "shim" / "layer"
-#: Folders of pylayer/ whose modules never run in a program's process.
-OUTSIDE = ("cli", "fleet", "report")
-#: What modules outside use of the store: what several commands need, and a module for each subject of one or two.
-COMMANDS = ("store", "checking", "portable", "removal")
-#: Of these, what a program's process uses, too.
-SHARED = ("runs", "state", "timeline")
-#: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.
-DEFINITION = re.compile(
-    r"^(?!static|typedef|struct|extern|enum|return|[#\s/}])[\w *]*?\b(?!__)(\w+)\([^;{]*\)\n\{", re.M
-)
-COMMENT = re.compile(r"/\*.*?\*/", re.S)
-INLINE = re.compile(r"^static inline [\w *]*?\b(\w+)\(", re.M)
-#: Folders of shim/layer/, the lowest first. A file uses its own folder and those before it.
-FLOORS = (
-    "process",
-    "driver",
-    "vulkan",
-    "mailbox",
-    "run",
-    "frames",
-    "store",
-    "crash",
-    "shaders",
-    "state",
-    "caches",
-    "binaries",
-    "device",
-    "pipelines",
-    "hooks",
-    "policy",
-    "instance",
+#: Folders of shim/layer/, the lowest first. A file uses its own folder and those before it. All but process/ stand on
+#: base.h, which needs what the system's vulkan.h lacks.
+FLOORS = [
+    "vulkan/vk_compat.h", "vulkan/registry.h", "process", "base.h", "driver", "vulkan", "mailbox", "run", "frames",
+    "store", "crash", "shaders", "state", "caches", "binaries", "device", "pipelines", "hooks", "policy", "instance",
     "loader",
-)
-#: All but process/ stand on base.h, which needs what the system's vulkan.h lacks. The lowest have declarations alone.
-BASE, LOWEST = "base.h", ("vulkan/vk_compat.h", "vulkan/registry.h")
+]  # fmt: skip
 
 
-def modules() -> dict[str, Path]:
-    found = {}
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imports() -> dict[str, set[str]]:
-    """Returns, for each module of the package, the other modules that it imports, including imports for types only."""
-    known = modules()
-    graph: dict[str, set[str]] = {}
-    for name, path in known.items():
-        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        graph[name] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                graph[name] |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-                base = ".".join([*above, *([node.module] if node.module else [])])
-                for alias in node.names:
-                    graph[name].add(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base)
-        graph[name] = {other for other in graph[name] if other in known and other != name}
-    return graph
-
-
-def floor_of(module: str) -> str:
-    """Returns a module's folder below pylayer/, or empty text for modules in pylayer/ itself."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 2 or (PACKAGE / parts[-1]).is_dir() else ""
-
-
-def layer() -> dict[str, str]:
-    """Returns the layer's C sources and headers by path, without comments."""
-    return {str(path.relative_to(LAYER)): COMMENT.sub("", path.read_text()) for path in LAYER.rglob("*.[ch]")}
-
-
-def height(path: str) -> float:
+def height(path: str) -> int:
     """Returns the number of a file's floor."""
-    return {**dict.fromkeys(LOWEST, -1), BASE: 0.5}.get(path) or FLOORS.index(path.split("/")[0])
-
-
-def uses(texts: dict[str, str]) -> dict[tuple[str, str], set[str]]:
-    """Returns what each file uses of each other one: the functions that it names, and its header, if it includes it."""
-    defined: dict[str, str] = {}
-    for path, text in texts.items():
-        defined |= dict.fromkeys((DEFINITION if path.endswith(".c") else INLINE).findall(text), path)
-    found: dict[tuple[str, str], set[str]] = {}
-    for path, text in texts.items():
-        for name in set(re.findall(r"(?<![.>\w])\w+\b", text)) & defined.keys():
-            if defined[name].endswith(".c") or re.search(rf"(?<![.>\w]){name}\(", text):
-                found.setdefault((path, defined[name]), set()).add(name)
-        for header in re.findall(r'^#include "([\w/]+\.h)"', text, re.M):
-            found.setdefault((path, header), set()).add("#include")
-    return found
-
-
-def test_no_circle_in_python() -> None:
-    """No module of the package imports itself through other modules."""
-    TopologicalSorter(imports()).prepare()  # raises CycleError, with the circle
+    return FLOORS.index(path if path in FLOORS else path.split("/")[0])
 
 
 def test_folders_of_c_are_floors() -> None:
-    """A C file names functions of its own folder and of those below, and includes no other headers."""
-    texts = layer()
+    """A C file includes headers of its own folder and of those below. It can call no function without its header."""
+    texts = {str(path.relative_to(LAYER)): path.read_text() for path in LAYER.rglob("*.[ch]")}
     lints.none(
-        f"{path} uses {other}: {', '.join(sorted(names))}"
-        for (path, other), names in sorted(uses(texts).items())
-        if height(other) > height(path)
+        f"{path} includes {other}"
+        for path, text in texts.items()
+        for other in re.findall(r'^#include "([\w/]+\.h)"', text, re.M)
+        if other in texts and height(other) > height(path)
     )
-    assert {path.split("/")[0] for path in texts} == {*FLOORS, BASE}
-
-
-def test_program_and_command_line_are_apart() -> None:
-    """A module uses only floors below its own. Commands, reports and fleets use nothing of the store but its faces.
-    No program's process uses those of commands."""
-    below = {
-        "inhost": ("store", "common", ""),
-        "store": ("common", ""),
-        "common": ("",),
-        "fleet": ("store", "common", ""),
-        "report": ("store", "common", ""),
-        "cli": ("fleet", "report", "store", "common", ""),
-    }
-    wrong = []
-    for module, others in imports().items():
-        floor = floor_of(module)
-        for other in others if floor else ():
-            there = floor_of(other)
-            allowed = there == floor or there in below[floor]
-            if there == "store" and floor != "store":
-                name = other.removeprefix("pylayer.store.")
-                allowed = allowed and (name in SHARED or (name in COMMANDS) == (floor in OUTSIDE))
-            if not allowed:
-                wrong.append(f"{module} imports {other}")
-    assert wrong == []
+    assert {path.split("/")[0] for path in texts} <= {*FLOORS}
 
 
 # ---- What is imported ----------------------------------------------------------------------------
 
 
-IN_PROCESS = (
-    "common.outcomes",
-    "common.compiled",
-    "common.flat",
-    "common.identity",
-    "common.paths",
-    "common.settings",
-    "inhost.session",
-    "inhost.user_class",
-    "policy",
-    "common.files",
-    "store.folder",
-    "store.journal",
-    "store.runs",
-    "values",
-)
-SLOW = ("re", "typing", "dataclasses", "enum", "json", "pathlib", "collections", "functools", "yaml", "inspect")
-
-CODE = f"""
-import os, site, sys
-slow = set({SLOW}) - set(sys.modules)
-for module in {IN_PROCESS}:
-    __import__("pylayer." + module)
-    for name in sorted(slow & set(sys.modules)):
-        print("pylayer." + module, "imports", name)
-        slow.remove(name)
+SLOW = ["re", "typing", "dataclasses", "enum", "json", "pathlib", "collections", "functools", "yaml", "inspect"]
+IN_PROCESS = """
+import sys
+slow = set(sys.argv[1:]) - set(sys.modules)
+import pylayer.inhost.session, pylayer.inhost.user_class
+print(*slow & set(sys.modules))
+print(*(name for name in sys.modules if name.startswith("pylayer")))
 """
 
 
 def test_imports() -> None:
-    """None of the slow modules is imported."""
-    lints.none(run_python(CODE).splitlines())
-
-
-def test_what_is_imported_is_frozen() -> None:
-    """Modules that every session imports are frozen into the policy library. One that is not costs the program 0.2
-    ms."""
-    freeze = (Path(__file__).parents[2] / "shim" / "policy" / "freeze.py").read_text()
-    code = (
-        "import pylayer.inhost.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"
-    )
-    lints.none(name for name in run_python(code).split() if f'"{name}",' not in freeze)
+    """A session imports none of the slow modules. What it imports is frozen into the policy library: what is not costs
+    the program 0.2 ms."""
+    slow, names = run_python(IN_PROCESS, *SLOW).splitlines()
+    freeze = (ROOT / "shim" / "policy" / "freeze.py").read_text()
+    assert slow == ""
+    lints.none(name for name in names.split() if f'"{name}"' not in freeze)
 
 
 #: What takes long to import, and no command needs for its help.
-SLOW_IN_COMMANDS = (
-    "cryptography",
-    "jinja2",
-    "obstore",
-    "rich",
-    "urllib.request",
-    "yaml",
-    "pylayer.fleet",
-    "pylayer.report.page",
+SLOW_IN_COMMANDS = [
+    "cryptography", "jinja2", "obstore", "rich", "urllib.request", "yaml", "pylayer.fleet", "pylayer.report.page",
     "pylayer.report.trace",
-)
+]  # fmt: skip
 
 COMMAND_LINE = f"""
 import sys
@@ -261,40 +115,15 @@ def test_counters_are_shown() -> None:
     assert list(boundary.COUNTER_NAMES) == [*COUNTERS, *NOT_SHOWN]
 
 
+WORDS = ("", "structure", "refers to", "identifier", "capture", "queue", "memory")
+
+
 def test_reasons_by_number() -> None:
     """Each reason why state is not recorded stands at its number."""
-    said = {"NOT": "", "STRUCTURE": "structure", "HANDLE": "refers to", "IDENTIFIER": "identifier"}
-    said |= {"CAPTURE": "capture", "QUEUE": "queue", "MEMORY": "memory"}
-    assert len(values.UNRECORDED) == len(said)
-    for name, word in said.items():
-        reason = values.UNRECORDED[getattr(values, f"UNRECORDED_{name}")]
-        assert word in reason and bool(word) == bool(reason)
+    assert all(word in reason for word, reason in zip(WORDS, UNRECORDED, strict=True))
 
 
 # ---- The table of files --------------------------------------------------------------------------
-
-
-SUFFIXES = {str(kind) for kind in file_kinds.TABLE if kind}
-
-
-def test_no_other_list() -> None:
-    """No other module has a suffix of a file of the store as a text. Modules that name objects of a fleet's storage do:
-    those are other files."""
-    found = []
-    for path in sorted((ROOT / "pylayer").rglob("*.py")):
-        if path.name not in ("file_kinds.py", "index.py", "publishing.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Constant) and node.value in SUFFIXES:
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
-    lints.none(found)
-
-
-def test_suffixes_in_c() -> None:
-    """The suffixes that the layer's C knows are in the table."""
-    texts = [path.read_text() for path in (ROOT / "shim/layer").rglob("*.[ch]")]
-    named = {suffix for text in texts for suffix in re.findall(r'"(?:%[^" ]*|)(\.[a-z]{3,12})"', text)}
-    assert {".pack", ".journal", ".live", ".run", ".plan"} <= named
-    lints.none(sorted(named - SUFFIXES - {".json", ".cache", ".config", ".exe"}))
 
 
 def test_file_name() -> None:
@@ -330,25 +159,40 @@ def test_every_file_is_described() -> None:
 # ---- What a build fetches for the report's page --------------------------------------------------
 
 
-sys.path.insert(0, str(ROOT / "shim"))
-import page_library  # noqa: E402
-
-INSIDE = {"LICENSE": b"do what you like\n", "dist/uPlot.iife.min.js": b"draw()\n", "dist/uPlot.min.css": b".u {}\n"}
-
-
-def archive_of(directory: Path) -> Path:
-    """A release that is not the one that is meant."""
-    path = directory / page_library.NAME
-    with tarfile.open(path, "w:gz") as package:
-        for name, data in INSIDE.items():
-            member = tarfile.TarInfo(f"package/{name}")
-            member.size = len(data)
-            package.addfile(member, io.BytesIO(data))
-    return path
-
-
 def test_another_archive_is_refused(tmp_path: Path) -> None:
     """If the archive's hash is not the pinned one, nothing is written and the message names both."""
+    spec = importlib.util.spec_from_file_location("page_library", ROOT / "shim" / "page_library.py")
+    assert spec is not None and spec.loader is not None
+    page_library = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page_library)
+    archive = tmp_path / page_library.NAME
+    archive.write_bytes(b"another")
     with pytest.raises(SystemExit, match=f"SHA-512 .*, not {page_library.SHA512[:20]}"):
-        page_library.fetch(tmp_path, archive_of(tmp_path))
+        page_library.fetch(tmp_path, archive)
     assert [path.name for path in tmp_path.iterdir()] == [page_library.NAME]
+
+
+# ---- Which packages a user is told to install ----------------------------------------------------
+
+
+#: Mesa as dpkg-query has it, and as apt-cache offers it, and of it what is missing.
+MESA = {
+    "one that needs its shim: both at once": ("", "26.0.3-1", {"mesa-vulkan-drivers", "mesa-drm-shim"}),
+    "one that needs no shim": ("", "25.0.7-2", {"mesa-vulkan-drivers"}),
+    "only the shim is missing": ("mesa-vulkan-drivers installed 26.0.3\\n", "26.0.3", {"mesa-drm-shim"}),
+    "too old": ("mesa-vulkan-drivers installed 22.3.6\\n", "26.0.3", {"mesa-vulkan-drivers"}),
+}
+
+
+@pytest.mark.parametrize(("installed", "candidate", "mesa"), MESA.values(), ids=MESA)
+def test_mesa(tmp_path: Path, installed: str, candidate: str, mesa: set[str]) -> None:
+    """.ci/system-packages names in one line what a user installs, who then calls make again."""
+    answers = {"id": "1000", "dpkg-query": installed, "apt-cache": f"  Candidate: {candidate}\\n"}
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{answer}'\n")
+        (tmp_path / name).chmod(0o755)
+    command, path = [ROOT / ".ci" / "system-packages", "demo"], f"{tmp_path}:{os.environ['PATH']}"
+    asked = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+    said, _, named = asked.stderr.partition(" apt-get install ")
+    assert (asked.returncode, said) == (1, "pylayer: packages are missing: sudo")
+    assert {name for name in named.split() if name.startswith("mesa")} == mesa

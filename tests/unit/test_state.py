@@ -65,30 +65,22 @@ def fingerprints(found: State) -> list[int]:
 
 
 def test_compaction(tmp_path: Path) -> None:
-    """A compaction leaves one file with everything, and nothing twice."""
-    for first in range(0, 30, 10):
-        put(tmp_path, range(first, first + 10))
+    """A compaction leaves one file with everything, and nothing twice. Of what several runs recorded of a pipeline it
+    keeps the longest wait and the last use."""
+    for first, when, wait_ns in ((0, 100, 5), (0, 300, 9), (0, 200, 7), (10, 400, 5), (20, 400, 5)):
+        put(tmp_path, range(first, first + 10), when=when, wait_ns=wait_ns)
     mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
     before = state.read(str(tmp_path), PROGRAM)
     before.fail(next(iter(before.created))[0], b"i" * 16, "why")
     compaction(tmp_path)
     after = state.read(str(tmp_path), PROGRAM)
     assert [Path(path).suffix for path in after.paths] == [file_kinds.PACK]
-    assert after.created.keys() == before.created.keys() and after.objects == before.objects
+    told, kept = ({key: (one.stall_ns, one.last_use) for key, one in of.created.items()} for of in (before, after))
+    assert told == kept and {(9, 300), (18, 300)} < {*kept.values()} and after.objects == before.objects
     assert list(after.failed.values()) == [{b"i" * 16: "why"}] and after.bytes < before.bytes
     assert not mark.exists()
     compaction(tmp_path)
     assert state.read(str(tmp_path), PROGRAM).paths == after.paths
-
-
-def test_longest_wait(tmp_path: Path) -> None:
-    """Of what several runs recorded of a pipeline, a compaction keeps the longest wait and the last use."""
-    for when, wait_ns in ((100, 5), (300, 9), (200, 7)):
-        put(tmp_path, range(1, 3), when=when, wait_ns=wait_ns)
-    before = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
-    compaction(tmp_path)
-    after = {(one.stall_ns, one.last_use) for one in state.read(str(tmp_path), PROGRAM).created.values()}
-    assert before == after == {(9, 300), (18, 300)}
 
 
 def test_limit(tmp_path: Path) -> None:

@@ -28,9 +28,8 @@ from pylayer.store.journal import Journal
 IDENTITY = Identity({"vendor_id": 1})
 PROGRAMS = (7, 8, 9)
 
-settings.register_profile("store", deadline=None, suppress_health_check=list(HealthCheck))
-few = settings(settings.get_profile("store"), max_examples=20)
-many = settings(settings.get_profile("store"), max_examples=40)
+few = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+many = settings(few, max_examples=40)
 
 
 def content(size: int, seed: int, dense: bool) -> bytes:

@@ -1,18 +1,23 @@
-"""Programs, devices and records for tests without Vulkan, and fakes of the C parts."""
+"""Programs, devices, records and folders of the store, for tests without Vulkan."""
 
 from __future__ import annotations
 
+import random
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import disk
 import xxhash
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
-from pylayer.store import format
+from pylayer.store import compaction, format, journal
+from pylayer.store.cache_history import Known
+from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record, Scan
@@ -164,3 +169,54 @@ def flip(path: str | Path, at: int, bits: int = 1) -> None:
     data = bytearray(Path(path).read_bytes())
     data[at] ^= bits
     Path(path).write_bytes(data)
+
+
+# ---- A folder of the store with journals of numbered pipelines -----------------------------------
+
+
+IDENTITY = Identity.of(facts())
+
+
+def data_of(number: int, size: int = 3000) -> bytes:
+    """Returns data of a pipeline, which nothing else has."""
+    return (random.Random(number).randbytes(size // 4) * 4)[:size]
+
+
+def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
+    """Writes a closed journal with cells of these numbers."""
+    writer = journal.Journal(folder, program, f"program {program}")
+    for number in numbers:
+        writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))
+    writer.close()
+    assert writer.path is not None
+    return writer.path
+
+
+def put_known(folder: Folder, program: int, data: bytes) -> str:
+    """Writes a file by which data is known."""
+    parts = Known(xxhash.xxh3_128_digest(data), len(data), 1, 0).parts()
+    return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)
+
+
+def cells(folder: Folder, program: int | None = 7) -> list[bytes]:
+    """Returns the cells that a run may give to the driver."""
+    return list(disk.load(folder, program).cells.values())
+
+
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], disk.Loaded]:
+    found = disk.load(folder, program)
+    return list(found.cells.values()), found
+
+
+def run(work: compaction.Compaction) -> compaction.Compaction:
+    list(work.steps())
+    return work
+
+
+def run_all(folder: Folder, **options: Any) -> list[compaction.Compaction]:
+    """Compacts the files of every program."""
+    return [run(compaction.Compaction(folder, program, **options)) for program in folder.programs()]
+
+
+def packs(folder: Folder) -> list[str]:
+    return folder.files(None, (".pack",))
