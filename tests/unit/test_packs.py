@@ -364,7 +364,7 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
     assert set(range(200, 500)) <= set(numbers_left(folder, 1))
 
 
-# ---- their structure ---------------------------------------------------------------------------------
+# ---- maintenance ---------------------------------------------------------------------------------------
 
 
 def test_one_folder_that_fails_at_exit(tmp_path: Path) -> None:
