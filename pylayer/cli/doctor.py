@@ -22,6 +22,7 @@ from ..common.config import sources
 from ..common.files import Scratch, replace_file
 from ..common.paths import config_files, store_root, system_store_root
 from ..report import recorded
+from ..report.words import human_bytes, one_line, plural, printable
 from ..store.store import Store
 from ..values import MODE_NAMES, MODES_THAT_KEEP, DeviceFacts
 from . import manifests
@@ -33,14 +34,10 @@ from .output import (
     Failure,
     block_line,
     console,
-    human_bytes,
     json_option,
-    one_line,
     picked,
-    plural,
     print_facts,
     print_json,
-    printable,
     progress,
 )
 from .policy import class_problem

@@ -19,9 +19,10 @@ import xxhash
 from ..common import file_kinds
 from ..common.files import names_in, replace_file
 from ..common.paths import system_store_root
+from ..report.words import human_bytes
 from ..store.store import Store
 from . import manifests
-from .output import Failure, failing, human_bytes, usual_mode
+from .output import Failure, failing, usual_mode
 from .replaying import REPLAYER
 
 #: How the names begin of what drivers find their caches by, and of what is part of the keys in them.

@@ -11,9 +11,10 @@ import click
 
 from ..common.identity import Identity
 from ..common.settings import Limits, top_setting
+from ..report.words import human_bytes, plural, printable
 from ..store.store import Store
 from .devices import present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, fail, failing, files, human_bytes, plural, printable, progress
+from .output import EXIT_PROBLEM, Failure, WrongUse, fail, failing, files, progress
 from .policy_in_force import read_policy
 from .selection import require_store
 from .transfer import read_key

@@ -10,23 +10,20 @@ import click
 
 from ..common.file_kinds import BESIDE
 from ..common.paths import exists, system_store_root
-from ..report.words import DAY, moment
+from ..report.words import DAY, human_bytes, moment, plural, printable
 from ..store.checking import Checked
 from ..store.store import Damage, Holding, Partition, Store
 from .output import (
     EXIT_PROBLEM,
     Failure,
     console,
-    human_bytes,
     json_option,
     picked,
-    plural,
     print_blocks,
     print_indented,
     print_json,
     print_table,
     print_total,
-    printable,
     work_through,
 )
 from .policy_in_force import read_limits

@@ -14,7 +14,8 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .output import EXIT_OK, EXIT_PROBLEM, fail, one_line
+from ..report.words import one_line
+from .output import EXIT_OK, EXIT_PROBLEM, fail
 
 #: The module of each command, its name in there if that differs from the command's, and what it does. The help
 #: lists the commands without importing them.

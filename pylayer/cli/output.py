@@ -16,13 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ..report.words import MINUTE, cell, moment
-from ..report.words import human_bytes as human_bytes
-from ..report.words import human_time as human_time
-from ..report.words import one_line as one_line
-from ..report.words import plural as plural
-from ..report.words import printable as printable
-from ..report.words import shorten as shorten
+from ..report.words import MINUTE, cell, moment, one_line, printable, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,19 +18,10 @@ from ..common.settings import TOP_DEFAULTS, is_skipped, rule_matches, settings_f
 from ..policy import Policy, choose_mode
 from ..report import recorded
 from ..report.recorded import without_loader
+from ..report.words import plural, printable
 from ..values import MODE_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    console,
-    files,
-    json_option,
-    plural,
-    print_facts,
-    print_json,
-    printable,
-)
+from .output import EXIT_PROBLEM, Failure, console, files, json_option, print_facts, print_json
 from .policy_in_force import no_policy_file, read_policies
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import click
 from ..common.identity import NO_IDENTITY
 from ..report import recorded
 from ..report.recorded import is_pattern
+from ..report.words import one_line, plural, printable
 from ..store import state as states
 from ..store.store import Import, Store
-from .output import EXIT_PROBLEM, Failure, WrongUse, failing, files, one_line, plural, printable, progress
+from .output import EXIT_PROBLEM, Failure, WrongUse, failing, files, progress
 from .replaying import LOOK_SECONDS, import_all, import_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of

@@ -23,25 +23,14 @@ from ..common.identity import Identity
 from ..common.paths import system_store_root
 from ..common.settings import top_setting
 from ..report import recorded
+from ..report.words import human_time, plural, printable
 from ..store import state as states
 from ..store.state import Created, State, Unusable, record_again
 from ..store.store import Refused, Store
 from ..values import MODE_NAMES, MODES_THAT_KEEP, DeviceFacts
 from . import replaying
 from .devices import described, device_row, is_of, present_facts
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    console,
-    human_time,
-    json_option,
-    picked,
-    plural,
-    print_json,
-    print_table,
-    printable,
-    progress,
-)
+from .output import EXIT_PROBLEM, Failure, console, json_option, picked, print_json, print_table, progress
 from .policy_in_force import read_policy
 from .replaying import Ended, NoDevice, Replayer
 from .selection import NAMES, Names, require_store, with_recordings

@@ -11,13 +11,12 @@ import click
 
 from ..report import recorded, rows, view
 from ..report.recorded import Run
-from ..report.words import moment
+from ..report.words import human_bytes, moment
 from .output import (
     Failure,
     WrongUse,
     console,
     files,
-    human_bytes,
     json_option,
     print_facts,
     print_indented,

@@ -10,12 +10,13 @@ import click
 from ..common import file_kinds
 from ..report import recorded
 from ..report.recorded import is_pattern
+from ..report.words import human_bytes, plural
 from ..store import state
 from ..store.removal import FolderRemoval, Removal, folder_of, leftovers
 from ..store.runs import recorded_paths
 from ..store.store import BlockText, Partition, Store
 from .devices import described, is_of, present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, human_bytes, plural, print_blocks
+from .output import EXIT_PROBLEM, Failure, WrongUse, print_blocks
 from .selection import (
     NAMES,
     Names,

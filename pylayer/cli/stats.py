@@ -12,21 +12,18 @@ from ..report import recorded, rows
 from ..report.counters import NUMBERS
 from ..report.recorded import Run
 from ..report.rows import Row
-from ..report.words import SHORT, moment
+from ..report.words import SHORT, human_bytes, human_time, moment, printable
 from ..store.store import Store
 from .output import (
     Failure,
     WrongUse,
     console,
     files,
-    human_bytes,
-    human_time,
     json_option,
     print_indented,
     print_json,
     print_table,
     print_total,
-    printable,
     write_whole,
 )
 from .policy_in_force import read_limits

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from ..common.paths import store_root
 from ..report import recorded
 from ..report.recorded import Run, comparable, is_named
-from ..report.words import MINUTE, moment
+from ..report.words import MINUTE, moment, plural
 from ..store.store import Store
 from ..values import Program
 from .devices import probe
 from .environment import DISABLE, NEWEST, container, loader_version, obstacles, why_not
 from .manifests import LIBRARY_NAME, library_path
-from .output import block_line, fail, plural
+from .output import block_line, fail
 from .policy_in_force import read_policy
 
 #: The C library of a Vulkan program: a process without it has not used Vulkan yet.

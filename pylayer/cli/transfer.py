@@ -12,21 +12,10 @@ from ..common.files import TEMPORARY, remove, rename_to_new, unique_name
 from ..common.identity import NO_IDENTITY
 from ..common.paths import config_files
 from ..common.settings import top_setting
+from ..report.words import human_bytes, plural, printable
 from ..store.store import Partition, Refused, Store
 from .devices import is_of, present_facts
-from .output import (
-    Failure,
-    WrongUse,
-    failing,
-    files,
-    human_bytes,
-    json_option,
-    plural,
-    print_json,
-    printable,
-    usual_mode,
-    work_through,
-)
+from .output import Failure, WrongUse, failing, files, json_option, print_json, usual_mode, work_through
 from .policy_in_force import read_policy
 from .selection import NAMES, Names, Selection, identity_option, require_one, require_store, with_recordings
 

@@ -7,7 +7,8 @@ import re
 
 import click
 
-from .output import EXIT_PROBLEM, Failure, failing, human_bytes, plural, work_through
+from ..report.words import human_bytes, plural
+from .output import EXIT_PROBLEM, Failure, failing, work_through
 from .policy_in_force import read_limits
 from .selection import require_store
 

@@ -19,6 +19,7 @@ import click
 
 from ..common.identity import Identity
 from ..common.paths import system_store_root
+from ..report.words import human_bytes, plural, printable
 from ..store import state as states
 from ..store.portable import Piece, pieces
 from ..store.state import Created, State, Unusable
@@ -28,18 +29,7 @@ from . import driver_caches
 from .devices import device_row, listed, probe
 from .driver_caches import Warmed, cache_files
 from .environment import without_layer
-from .output import (
-    EXIT_PROBLEM,
-    Failure,
-    WrongUse,
-    human_bytes,
-    json_option,
-    picked,
-    plural,
-    print_json,
-    printable,
-    progress,
-)
+from .output import EXIT_PROBLEM, Failure, WrongUse, json_option, picked, print_json, progress
 from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
 from .selection import NAMES, Names, Selection, require_store, with_recordings
 

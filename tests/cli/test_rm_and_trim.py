@@ -19,12 +19,12 @@ from cli.test_stats import write_run
 from cli.user import User
 from unit.things import binaries, program_id, record
 
-from pylayer.cli.output import human_bytes
 from pylayer.cli.rm import Removing
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.trim import parse_size, trim
 from pylayer.common import owner
 from pylayer.common.identity import Identity
+from pylayer.report.words import human_bytes
 from pylayer.store import format, state
 from pylayer.store import store as face
 from pylayer.store.compaction import Claim
