@@ -63,25 +63,19 @@ def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outc
     return Outcome(found, lines[-1].strip() if lines else f"ended with exit status {child.returncode}")
 
 
-def facts_of(found: dict[str, Any]) -> list[DeviceFacts]:
-    """Returns the devices that ``probe("devices")`` found."""
-    return [
-        DeviceFacts(**facts | {"pipeline_cache_uuid": bytes.fromhex(facts["pipeline_cache_uuid"])})
-        for facts in found.get("devices", [])
-    ]
-
-
-def present_facts(environment: Mapping[str, str] | None = None) -> tuple[list[DeviceFacts], str]:
-    """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known).
-    ``environment``: another one than this process's, without the layer."""
-    return listed(probe("devices", environment=environment))
+def present_facts() -> tuple[list[DeviceFacts], str]:
+    """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known)."""
+    return listed(probe("devices"))
 
 
 def listed(outcome: Outcome) -> tuple[list[DeviceFacts], str]:
     """Returns the devices that ``probe("devices")`` found, and why they are unknown (empty text if they are known)."""
     if outcome.failure:
         return [], f"the drivers could not list their devices: {outcome.failure}"
-    found = facts_of(outcome.found)
+    found = [
+        DeviceFacts(**facts | {"pipeline_cache_uuid": bytes.fromhex(facts["pipeline_cache_uuid"])})
+        for facts in outcome.found.get("devices", [])
+    ]
     return found, "" if found else "there is no Vulkan device"
 
 

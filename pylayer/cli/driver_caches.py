@@ -113,14 +113,9 @@ def _steam_places() -> Iterator[str]:
         yield from (parts[3] for parts in lines if len(parts) > 4)
 
 
-def of_database(scratch: str) -> dict[str, str]:
-    """Returns the environment with which Mesa writes one file below a directory."""
-    return os.environ | {"MESA_SHADER_CACHE_DIR": scratch, "MESA_DISK_CACHE_SINGLE_FILE": "1"}
-
-
 def take_database(scratch: str, path: str) -> list[str]:
-    """Moves what Mesa wrote below ``scratch`` to ``path`` and to its index beside it. Returns the variables with which
-    Mesa reads it. Raises Failure."""
+    """Moves the one file that Mesa wrote below ``scratch`` to ``path``, and its index beside it. Returns the variables
+    with which Mesa reads it. Raises Failure."""
     found = [os.path.join(where, "foz_cache") for where, _, files in os.walk(scratch) if "foz_cache.foz" in files]
     if len(found) != 1:
         several = "there are several devices, and a database is of one; name its driver with VK_DRIVER_FILES"

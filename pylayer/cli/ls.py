@@ -214,8 +214,6 @@ def _print(report: Checked) -> None:
 
 def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> None:
     """Verifies what a selection takes, and if wanted repairs the store. Ends with status 1 if a problem is left."""
-    from ..store.checking import Checked
-
     if not os.path.isdir(store.root) and not as_json:
         click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return

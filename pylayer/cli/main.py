@@ -156,14 +156,11 @@ def _run(arguments: list[str]) -> int:
             command.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return error.exit_code
-    except click.UsageError as error:
-        _usage_error(error)
-        return error.exit_code
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            _usage_error(error)
+        else:
+            error.show()
         return error.exit_code
     except click.Abort as abort:
         if not isinstance(abort.__context__, EOFError):

@@ -87,13 +87,8 @@ def console(stderr: bool = False) -> Console:
             """Called by rich while it handles the error. Raises it again; main.py handles it."""
             raise
 
-    width = None if is_terminal(stderr) else UNWRAPPED
+    width = None if (sys.stderr if stderr else sys.stdout).isatty() else UNWRAPPED
     return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
-
-
-def is_terminal(stderr: bool = False) -> bool:
-    """Returns whether output goes to a terminal."""
-    return (sys.stderr if stderr else sys.stdout).isatty()
 
 
 def print_json(value: dict[str, Any]) -> None:

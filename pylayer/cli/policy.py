@@ -313,7 +313,7 @@ def check(file: str | None) -> None:
     if not (found or wrong):
         click.echo(f"There is {no_policy_file()}.")
     elif not wrong and user == config_files()[1]:
-        read_policies(config_files()[0], user, store_root())  # writes the compiled copy
+        read_policies(*config_files(), store_root())  # writes the compiled copy
     raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
 
 

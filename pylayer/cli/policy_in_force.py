@@ -48,4 +48,4 @@ def write_policy(path: str, text: str) -> None:
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     write_whole(os.path.realpath(path), text)
     if path == config_files()[1]:
-        read_policies(config_files()[0], path, store_root())  # writes the compiled copy
+        read_policies(*config_files(), store_root())  # writes the compiled copy

@@ -231,13 +231,10 @@ KEEPING = [MODE_NAMES[mode] for mode in MODES_THAT_KEEP]
 SOFTWARE = 0x10005
 
 
-def _is_here(facts: DeviceFacts, fields: dict[str, Any]) -> bool:
-    return (fields.get("vendor_id"), fields.get("device_id")) == (facts.vendor_id, facts.device_id)
-
-
 def unrecorded(runs: list[recorded.Run]) -> dict[int, Counter[str]]:
     """Returns how many pipelines the last run that recorded state could not record, by program and by reason."""
-    return {run.program_id: Counter(run.unrecorded) for run in runs if run.numbers["state_recorded"] or run.unrecorded}
+    known = ((run, Counter(run.counts("unrecorded"))) for run in runs)
+    return {run.program_id: counts for run, counts in known if counts or run.numbers["state_recorded"]}
 
 
 class Plan:
@@ -254,19 +251,19 @@ class Plan:
         present, problem = present_facts()
         if problem:
             raise Failure(f"nothing was rebuilt: {problem}")
-        self._present = {(it.vendor_id, it.device_id, it.pipeline_cache_uuid): it for it in present}
+        distinct = {(it.vendor_id, it.device_id, it.pipeline_cache_uuid): it for it in present}
+        self._present = list(distinct.values())
 
     def _devices(self, program: int) -> list[DeviceFacts]:
         """Returns the devices that a program used, whatever their driver was then. If none is here, returns all, but a
         processor that draws only if there is nothing else."""
-        used = [
-            partition.identity.fields
+        used = {
+            (partition.identity.fields.get("vendor_id"), partition.identity.fields.get("device_id"))
             for partition in self._partitions
             if program in partition.holdings and partition.identity
-        ]
-        found = [facts for facts in self._present.values() if any(_is_here(facts, fields) for fields in used)]
-        cards = [facts for facts in self._present.values() if facts.vendor_id != SOFTWARE]
-        return found or cards or list(self._present.values())
+        }
+        found = [facts for facts in self._present if (facts.vendor_id, facts.device_id) in used]
+        return found or [facts for facts in self._present if facts.vendor_id != SOFTWARE] or self._present
 
     def _stored(self, program: int, facts: DeviceFacts) -> set[int]:
         found: set[int] = set()

@@ -17,20 +17,7 @@ from ..store.runs import recorded_paths
 from ..store.store import BlockText, Partition, Store
 from .devices import described, is_of, present_facts
 from .output import EXIT_PROBLEM, Failure, WrongUse, print_blocks
-from .selection import (
-    NAMES,
-    Names,
-    Selection,
-    confirm,
-    dry_run_option,
-    identity_option,
-    meant,
-    one_identity,
-    require_one,
-    require_store,
-    with_recordings,
-    yes_option,
-)
+from .selection import NAMES, Names, Selection, identity_option, meant, require_one, require_store, with_recordings
 
 #: What can be removed, and what the help says of it.
 KINDS = {
@@ -168,6 +155,32 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
     return work
 
 
+def _one_identity(store: Store, prefix: str) -> str:
+    """Returns the single identity with this prefix. Raises Failure if there is none and WrongUse if there are
+    several."""
+    selection = Selection(identity=prefix)
+    found = [name for name in store.identities() if selection.takes_identity(name)]
+    if not found:
+        raise Failure(f"no identity in {store.root} begins with {prefix}; pylayer ls lists them")
+    if len(found) > 1:
+        listed = ", ".join(name[:12] for name in found)
+        raise WrongUse(f"{len(found)} identities begin with {prefix} ({listed}); give more characters")
+    return found[0]
+
+
+def _confirm(question: str, yes: bool) -> None:
+    """Returns only with the user's consent: --yes, or a yes on a terminal. Raises WrongUse without a terminal, Failure
+    after a no."""
+    if yes:
+        return
+    if not os.isatty(0):
+        raise WrongUse(
+            "nothing was deleted: there is no terminal to ask on; add --yes, or --dry-run to see what would go"
+        )
+    if not click.confirm(question, err=True):
+        raise Failure("nothing was deleted")
+
+
 @click.command
 @click.argument("name", required=False, help=f"This program, {NAMES}; or the identity that begins with this.")
 @identity_option
@@ -177,8 +190,8 @@ def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -
 @click.option("--history", "kinds", flag_value="history", multiple=True, help=KINDS["history"])
 @click.option("--recordings", "kinds", flag_value="recordings", multiple=True, help=KINDS["recordings"])
 @click.option("--blocks", "kinds", flag_value="blocks", multiple=True, help=KINDS["blocks"])
-@dry_run_option
-@yes_option
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def rm(
     name: str | None,
     identity: str | None,
@@ -207,13 +220,13 @@ def rm(
     store = require_store()
     selection = meant(name, identity, store.identities())
     if selection.identity and not selection.app:
-        selection = Selection(identity=one_identity(store, selection.identity))
+        selection = Selection(identity=_one_identity(store, selection.identity))
     before = store.total_bytes()
     work = _planned(store, selection, stale, set(kinds or KINDS))
     work.print("would remove" if dry_run else "remove")
     is_empty = not (work.sizes or work.blocks)
     if not (dry_run or is_empty):
-        confirm(f"Remove {human_bytes(sum(work.sizes))}?", yes)
+        _confirm(f"Remove {human_bytes(sum(work.sizes))}?", yes)
         work.remove()
     for *_, one in work.parts:
         why = "because a running program may write to it. Remove it when that has ended"

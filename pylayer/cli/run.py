@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import click
 
@@ -24,19 +24,6 @@ EXIT_SIGNAL_BASE = 128
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
-_Started = TypeVar("_Started")
-
-#: The program to start, for ``pylayer run``.
-program_argument = click.argument(
-    "command",
-    nargs=-1,
-    required=True,
-    type=click.UNPROCESSED,
-    metavar="-- APP [ARGS]...",
-    shell_complete=files,
-    help="The program, found as a shell finds it, and its arguments.",
-)
-
 
 class NotFound(Failure):
     """There is no such program, or no such interpreter. The exit status is env(1)'s."""
@@ -50,7 +37,7 @@ class NotExecutable(Failure):
     exit_code = 126
 
 
-def start_program(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
+def start_program(start: Callable[[list[str]], int], command: list[str]) -> int:
     """Calls ``start`` with the command. Like execvp(3), uses /bin/sh for a script without '#!'.
 
     Raises NotFound and NotExecutable.
@@ -159,7 +146,15 @@ def _environment(root: str | None) -> tuple[dict[str, str], bool]:
 )
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
-@program_argument
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- APP [ARGS]...",
+    shell_complete=files,
+    help="The program, found as a shell finds it, and its arguments.",
+)
 def run(
     policy: str | None,
     preset: str | None,
@@ -188,9 +183,9 @@ def run(
         _check_policy(policy)
     given = {"PYLAYER_CONFIG": policy, "PYLAYER_LOG": log}
     os.environ.update({variable: value for variable, value in given.items() if value})
-    in_force, root = config_files()[1], store_root()
+    root = store_root()
     environment, is_on = _environment(root)
-    _, problems = read_policies(config_files()[0], in_force, root if is_on else None)
+    _, problems = read_policies(*config_files(), root if is_on else None)
     for problem in problems:
         fail(problem)
     if not summary:

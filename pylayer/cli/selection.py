@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -27,8 +26,6 @@ identity_option = click.option(
     metavar="PREFIX",
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
 class Names:
@@ -149,29 +146,3 @@ def require_one(name: str, found: dict[int, str], undone: str, patterns: bool = 
     if len(found) > 1 and not (patterns and is_pattern(name)):
         listed = ", ".join(f"{shown} ({number:016x})" for number, shown in found.items())
         raise WrongUse(f"{undone}: {name} names {len(found)} programs: {listed}; give one whole name or number")
-
-
-def one_identity(store: Store, prefix: str) -> str:
-    """Returns the single identity with this prefix. Raises Failure if there is none and WrongUse if there are
-    several."""
-    selection = Selection(identity=prefix)
-    found = [name for name in store.identities() if selection.takes_identity(name)]
-    if not found:
-        raise Failure(f"no identity in {store.root} begins with {prefix}; pylayer ls lists them")
-    if len(found) > 1:
-        listed = ", ".join(name[:12] for name in found)
-        raise WrongUse(f"{len(found)} identities begin with {prefix} ({listed}); give more characters")
-    return found[0]
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Returns only with the user's consent: --yes, or a yes on a terminal. Raises WrongUse without a terminal, Failure
-    after a no."""
-    if yes:
-        return
-    if not os.isatty(0):
-        raise WrongUse(
-            "nothing was deleted: there is no terminal to ask on; add --yes, or --dry-run to see what would go"
-        )
-    if not click.confirm(question, err=True):
-        raise Failure("nothing was deleted")

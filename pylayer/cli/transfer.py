@@ -46,7 +46,7 @@ def key(file: str, new: bool) -> None:
       pylayer key farm.key --new
       pylayer export blender.pylayer --app blender --sign farm.key
     """
-    from ..fleet.signatures import new_key, public_text
+    from ..fleet.signatures import new_key, public_of
 
     if new:
         if os.path.lexists(file):
@@ -54,7 +54,7 @@ def key(file: str, new: bool) -> None:
         with failing(f"{file} was not written"):
             public = new_key(file)
     else:
-        public = public_text(read_key(file).public_key().public_bytes_raw())
+        public = public_of(read_key(file))
     if new:
         click.echo(f"Private key: {os.path.abspath(file)}, for you alone")
     click.echo(f"Public key: {public}")

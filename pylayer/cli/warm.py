@@ -344,7 +344,8 @@ def warm(
         works = _fill(store, programs, _environment(cache_dir, steam, like), as_json)
     else:
         with _room(store) as scratch:
-            environment = driver_caches.of_database(os.path.join(scratch, "driver"))
+            place = os.path.join(scratch, "driver")
+            environment = os.environ | {"MESA_SHADER_CACHE_DIR": place, "MESA_DISK_CACHE_SINGLE_FILE": "1"}
             works = [_as_json(work) for work in warm_all(store, programs, environment, scratch, as_json)]
             if works:
                 variables = driver_caches.take_database(scratch, database)

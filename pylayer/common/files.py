@@ -256,14 +256,12 @@ def prune_oldest(directory: str, kind: Kind, most: int) -> int:
     return sum(remove(path) for _, path in sorted(found)[: len(found) - most * 3 // 4])
 
 
-def remove_left_temporaries(directory: str, beginning: str = "", limit: float = owner.FOREIGN_SECONDS) -> int:
-    """Deletes temporary files and directories of processes that have ended; returns how many. ``beginning``: only those
-    whose names begin with it. ``limit``: seconds after which a process elsewhere counts as ended."""
-    removed = 0
+def remove_left_temporaries(directory: str, beginning: str = "", limit: float = owner.FOREIGN_SECONDS) -> None:
+    """Deletes temporary files and directories of processes that have ended. ``beginning``: only those whose names begin
+    with it. ``limit``: seconds after which a process elsewhere counts as ended."""
     now = time.time()
     for entry, status in entries_in(directory, TEMPORARY):
         if entry.name.startswith(beginning):
             maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
-            left = owner.maker_has_ended(maker, now - status.st_mtime, limit)
-            removed += left and (remove(entry.path) or remove_tree(entry.path))
-    return removed
+            if owner.maker_has_ended(maker, now - status.st_mtime, limit) and not remove(entry.path):
+                remove_tree(entry.path)

@@ -167,8 +167,6 @@ def turn(root: str, url: str) -> Iterator[None]:
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-        except TimeoutError:
-            raise
         except OSError:
             pass  # there are no locks
         os.utime(fd)

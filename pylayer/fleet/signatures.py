@@ -68,7 +68,7 @@ def new_key(path: str) -> str:
     except BaseException:
         os.unlink(path)
         raise
-    return public_text(key.public_key().public_bytes_raw())
+    return public_of(key)
 
 
 def read_private(path: str) -> Ed25519PrivateKey:

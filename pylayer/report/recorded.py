@@ -39,12 +39,6 @@ def number_in(values: Any, key: str) -> float:
     return value if isinstance(value, (int, float)) and abs(value) < 1 << 63 else 0
 
 
-def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
-    """Returns how often each outcome occurred."""
-    counts = values.get(key)
-    return {printable(str(name)): int(number_in(counts, name)) for name in counts} if isinstance(counts, dict) else {}
-
-
 # ---- names of programs, as people write them -------------------------------------------------------------
 
 #: A Windows program, with the loader of Wine before it and the application behind it.
@@ -133,17 +127,16 @@ class Run:
         self.alive = False if values.get("died") else values.get("alive")
 
     def counts(self, key: str) -> dict[str, int]:
-        """Returns how often each outcome of a kind occurred: ``refused``, ``cache_outcomes`` or ``damage``."""
-        found = _counts(self.values, key)
+        """Returns how often each outcome of a kind occurred: ``refused``, ``cache_outcomes`` or ``damage``; or, with
+        ``unrecorded``, how many pipelines' states could not be recorded, by reason."""
+        counts = self.values.get(key)
+        found: dict[str, int] = {}
+        if isinstance(counts, dict):
+            found = {printable(str(name)): int(number_in(counts, name)) for name in counts}
         known = int(number_in(self.values.get("counters"), "caches_known")) if key == "cache_outcomes" else 0
         if known:  # to the layer itself
             found["attested"] = found.get("attested", 0) + known
         return found
-
-    @cached_property
-    def unrecorded(self) -> dict[str, int]:
-        """Pipelines whose state could not be recorded, by reason."""
-        return self.counts("unrecorded")
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -155,18 +155,13 @@ def check_file(
                     wrong("a table of other records", place)
                 continue
             places += [(fingerprint, place) for fingerprint in record.fingerprints or (0,)]
-            if detail := problem(record, data):
+            if detail := compaction.problem(record, data):
                 wrong(detail, place, format.record_size(record.size))
                 continue
             part.records.append(record)
             result.records += 1
             result.data_bytes += record.size
         yield part
-
-
-def problem(record: Record, data: memoryview) -> str:
-    """Returns why nothing writes a record with this data, whose hash is valid; empty text if it may be written."""
-    return compaction.problem(record, data)
 
 
 # ---- records of other machines -----------------------------------------------------------------------
@@ -196,7 +191,8 @@ def foreign_problem(record: Record, data: memoryview, identity: Identity) -> str
         if record.kind >= len(KIND_NAMES) or record.flags & ~(format.EARLIER | format.PULLED):
             return "a pipeline of an unknown kind"
         if record.magic == format.BINARIES:
-            reason = _binaries_problem(data)
+            has_key = contents.BINARIES_HEAD.unpack_from(data)[2]
+            reason = "" if has_key else "of binaries, of a driver without a global key"
         else:
             reason = _cell_problem(data if record.magic == format.CELL else contents.merged_of(data), identity)
         return f"a pipeline {reason}" if reason else ""
@@ -220,10 +216,6 @@ def _cell_problem(data: memoryview, identity: Identity) -> str:
     if uuid != bytes.fromhex(fields["pipeline_cache_uuid"]):
         return "of another driver build than the file is for"
     return ""
-
-
-def _binaries_problem(data: memoryview) -> str:
-    return "" if contents.BINARIES_HEAD.unpack_from(data)[2] else "of binaries, of a driver without a global key"
 
 
 def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:

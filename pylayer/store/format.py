@@ -189,16 +189,11 @@ def file_header(
         size,
         table,
         *owner.this_process(),
-        cut_text(application, 64),
+        application.encode("utf-8", "replace")[:64].decode("utf-8", "ignore").encode(),  # no character cut in two
         salt,
         0,
     )[:HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
-
-
-def cut_text(text: str, size: int) -> bytes:
-    """Returns the text as UTF-8 in at most ``size`` bytes, without a character cut in two."""
-    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 
 def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:

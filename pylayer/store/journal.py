@@ -129,15 +129,11 @@ def may_have_writer(path: str) -> bool:
         return True
 
 
-def close_ended_journals(folder: Folder, program: int | None) -> int:
-    """Renames journals whose writers have ended to closed ones, of one program or of all with ``program`` None; returns
-    how many."""
-    closed = 0
+def close_ended_journals(folder: Folder, program: int | None) -> None:
+    """Renames journals whose writers have ended to closed ones, of one program or of all with ``program`` None."""
     for path in folder.files(program, (OPEN, *EARLIER)):
         try:
             if not has_writer(path):
                 os.rename(path, os.path.splitext(path)[0] + CLOSED)
-                closed += 1
         except OSError:
             continue  # gone, or not ours to rename
-    return closed

@@ -46,8 +46,8 @@ def _fsync_in_steps(path: str) -> Iterator[None]:
 
 
 class PackWriter:
-    """Writes a pack, an export or a program's own binaries under a temporary name, and renames the file with
-    ``finish``. Only packs get a table. Raises OSError from every method."""
+    """Writes a pack or an export under a temporary name, and renames the file with ``finish``. Only packs get a table.
+    Raises OSError from every method."""
 
     def __init__(
         self, path: str, identity: Identity, program: int = 0, application: str = "", kind: bytes = format.PACK
@@ -98,9 +98,8 @@ class PackWriter:
     def finishing(self, sync: bool = True) -> Iterator[None]:
         """``finish`` in steps, because the disk may take seconds."""
         table = self._add_table() if self._kind == format.PACK else 0
-        size = self.size if self._kind in format.SIZED else 0
         names = (self._kind, self._identity, self._program, self._application)
-        head = format.file_header(*names, salt=self._salt, size=size, table=table)
+        head = format.file_header(*names, salt=self._salt, size=self.size, table=table)
         write_at_start(self._temporary, head)
         if sync:
             yield from _fsync_in_steps(self._temporary)

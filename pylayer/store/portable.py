@@ -373,7 +373,7 @@ def _verify(path: str, identity: Identity, program: int) -> tuple[int, set[int]]
             if checked.damage:
                 break
             reason = checking.foreign_problem(record, part.data_of(record), identity)
-            if record.magic == format.USED or (record.is_pipeline and not record.is_pulled):
+            if record.magic == format.USED or (record.is_pipeline and not record.flags & PULLED):
                 reason = reason or "a record that was not published"
             if reason:
                 raise Refused(f"{reason} at byte {part.place(record)}")

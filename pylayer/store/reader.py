@@ -61,11 +61,6 @@ class Record(Value):
         return tuple(fingerprint for fingerprint, _ in self.cells)
 
     @property
-    def is_pulled(self) -> bool:
-        """Whether it is a pipeline that came from a fleet."""
-        return self.is_pipeline and bool(self.flags & format.PULLED)
-
-    @property
     def name(self) -> tuple[bytes, int]:
         """Digest and fingerprint. Equal content is stored once for each fingerprint, by which the layer finds it."""
         return self.digest, self.fingerprint

@@ -247,7 +247,7 @@ def admit(path: str, root: str, data: bytes) -> None:
     header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
     for part in Reader(there).verified(IDENTITY.digest, damage):
         for record in part.records:
-            own = bytes(part.data_of(record))[4:32] == header[4:] and record.is_pulled
+            own = bytes(part.data_of(record))[4:32] == header[4:] and bool(record.flags & format.PULLED)
             require(record.magic != format.CELL or own, "a cell of another device, or one that was not published")
             require(record.magic in (format.CELL, format.NOTE, format.TABLE), f"a record of kind {record.magic!r}")
     os.unlink(there)
