@@ -28,18 +28,7 @@ from ..values import MODE_NAMES, MODES_THAT_KEEP, DeviceFacts
 from . import manifests
 from .devices import Outcome, listed, probe
 from .environment import DISABLE, ELEVATED, LOG_LEVELS, container, loader_version, obstacles, with_layer
-from .output import (
-    EXIT_OK,
-    EXIT_PROBLEM,
-    Failure,
-    block_line,
-    console,
-    json_option,
-    picked,
-    print_facts,
-    print_json,
-    progress,
-)
+from .output import Failure, block_line, console, end_if, json_option, picked, print_facts, print_json, progress
 from .policy import class_problem
 from .policy_in_force import no_policy_file, read_policy
 from .selection import NAMES, Names, Selection
@@ -465,4 +454,4 @@ def doctor(name: str | None, as_json: bool) -> None:
             _print_device(out, device)
         if not name:
             _print_conclusion(out, problems, devices)
-    raise click.exceptions.Exit(EXIT_PROBLEM if (not answer.on if name else problems) else EXIT_OK)
+    end_if(not answer.on if name else problems)

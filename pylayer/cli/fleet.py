@@ -14,7 +14,7 @@ from ..common.settings import Limits, top_setting
 from ..report.words import human_bytes, plural, printable
 from ..store.store import Store
 from .devices import present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, fail, failing, files, progress
+from .output import EXIT_PROBLEM, Failure, WrongUse, end_if, fail, failing, files, progress
 from .policy_in_force import read_policy
 from .selection import require_store
 from .transfer import read_key
@@ -153,8 +153,7 @@ def pull(identity: str | None) -> None:
     results = _pull_all(found, store, [Pull(storage, store, name, found.keys) for name in devices])
     _print_pulled(results, devices, found.url)
     is_cold = found.warms and not warm_after(store)
-    if is_cold or any(result.problem for result in results):
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(is_cold or any(result.problem for result in results))
 
 
 # ---- publish -----------------------------------------------------------------------------------------------
@@ -221,5 +220,4 @@ def publish_command(exports: tuple[str, ...], key: str) -> None:
         _print_published(result)
     if not results:
         click.echo(f"Nothing was published to {found.url} yet, and no export given")
-    if refused or any(result.problem or result.lost for result in results):
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(refused or any(result.problem or result.lost for result in results))

@@ -14,9 +14,9 @@ from ..report.words import DAY, human_bytes, moment, plural, printable
 from ..store.checking import Checked
 from ..store.store import Damage, Holding, Partition, Store
 from .output import (
-    EXIT_PROBLEM,
     Failure,
     console,
+    end_if,
     json_option,
     picked,
     print_blocks,
@@ -241,5 +241,4 @@ def verify(store: Store, selection: Selection, as_json: bool, repairs: bool) -> 
         click.echo(f"Nothing of {selection} is stored in {store.root}; pylayer ls lists what is there.")
     else:
         _print(report)
-    if report.problems:
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(report.problems)

@@ -72,6 +72,12 @@ def failing(what: str, *others: type[Exception], hint: str = "", named: bool = F
         raise Failure(f"{what}: {reason(error) if named else error.strerror or error}{hint}") from error
 
 
+def end_if(problem: object) -> None:
+    """Ends the command with status 1 if there is a problem, of which the user has been told."""
+    if problem:
+        raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
 #: Width of piped output in columns: more than any line has.
 UNWRAPPED = 10_000
 

@@ -21,7 +21,7 @@ from ..report.recorded import without_loader
 from ..report.words import plural, printable
 from ..values import MODE_NAMES, DeviceFacts, Plan, Program
 from .devices import present_facts
-from .output import EXIT_PROBLEM, Failure, console, files, json_option, print_facts, print_json
+from .output import Failure, console, end_if, files, json_option, print_facts, print_json
 from .policy_in_force import no_policy_file, read_policies
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def check(file: str | None) -> None:
         click.echo(f"There is {no_policy_file()}.")
     elif not wrong and user == config_files()[1]:
         read_policies(*config_files(), store_root())  # writes the compiled copy
-    raise click.exceptions.Exit(EXIT_PROBLEM if wrong else 0)
+    end_if(wrong)
 
 
 policy.add_command(explain)

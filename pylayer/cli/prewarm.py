@@ -16,7 +16,7 @@ from ..report.recorded import is_pattern
 from ..report.words import one_line, plural, printable
 from ..store import state as states
 from ..store.store import Import, Store
-from .output import EXIT_PROBLEM, Failure, WrongUse, failing, files, progress
+from .output import Failure, WrongUse, end_if, failing, files, progress
 from .replaying import LOOK_SECONDS, import_all, import_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
@@ -167,5 +167,4 @@ def prewarm(recordings: tuple[str, ...], app: str | None, game: str | None, warm
     if crashes:
         click.echo(f"  without {plural(crashes, 'pipeline')} on which the driver crashed")
     is_cold = warms and not warm_after(store, [f"{number:016x}" for number in programs])
-    if crashes or is_cold:
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(crashes or is_cold)

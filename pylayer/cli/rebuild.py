@@ -30,7 +30,7 @@ from ..store.store import Refused, Store
 from ..values import MODE_NAMES, MODES_THAT_KEEP, DeviceFacts
 from . import replaying
 from .devices import described, device_row, is_of, present_facts
-from .output import EXIT_PROBLEM, Failure, console, json_option, picked, print_json, print_table, progress
+from .output import Failure, console, end_if, json_option, picked, print_json, print_table, progress
 from .policy_in_force import read_policy
 from .replaying import Ended, NoDevice, Replayer
 from .selection import NAMES, Names, require_store, with_recordings
@@ -416,5 +416,4 @@ def rebuild(program: str | None, jobs: int | None, timeout: int, everything: boo
         from .warm import warm_after
 
         is_cold = not warm_after(store, (program,) if program else (), as_json)
-    if is_cold or any(work.failures for work in works):
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(is_cold or any(work.failures for work in works))

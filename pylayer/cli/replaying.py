@@ -213,18 +213,14 @@ class Replayer:
                 raise self._kill(f"it needs more than {self._most >> 20} MiB")
 
     def _clock(self) -> float:
-        """Returns a time in seconds, without that in which the replayer was ready to run and had no processor. So on a
-        busy machine it is not taken for hung."""
-        return time.monotonic() - seconds_without_processor(self._process.pid)
+        """Returns a time in seconds, without that in which the replayer's first thread was ready to run and had no
+        processor. So on a busy machine it is not taken for hung."""
+        return time.monotonic() - _second_number(f"/proc/{self._process.pid}/schedstat") / 1e9
 
     @property
     def resident_bytes(self) -> int:
         """Memory that the process uses now; 0 if it has ended."""
-        try:
-            with open(f"/proc/{self._process.pid}/statm", "rb") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):
-            return 0
+        return _second_number(f"/proc/{self._process.pid}/statm") * os.sysconf("SC_PAGE_SIZE")
 
     def _kill(self, why: str) -> Ended:
         self._process.kill()
@@ -253,13 +249,13 @@ class Replayer:
             return False
 
 
-def seconds_without_processor(pid: int) -> float:
-    """Returns how long a process's first thread was ready to run and waited for a processor; 0 if that is unknown."""
+def _second_number(path: str) -> int:
+    """Returns the second number in a file of /proc; 0 if the process has ended."""
     try:
-        with open(f"/proc/{pid}/schedstat", "rb") as file:
-            return int(file.read().split()[1]) / 1e9
+        with open(path, "rb") as file:
+            return int(file.read().split()[1])
     except (OSError, IndexError):
-        return 0.0
+        return 0
 
 
 def _frame(digest: bytes, data: bytes, wish: int = KEEP) -> bytes:

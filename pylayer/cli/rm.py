@@ -16,7 +16,7 @@ from ..store.removal import FolderRemoval, Removal, folder_of, leftovers
 from ..store.runs import recorded_paths
 from ..store.store import BlockText, Partition, Store
 from .devices import described, is_of, present_facts
-from .output import EXIT_PROBLEM, Failure, WrongUse, print_blocks
+from .output import Failure, WrongUse, end_if, print_blocks
 from .selection import NAMES, Names, Selection, identity_option, meant, require_one, require_store, with_recordings
 
 #: What can be removed, and what the help says of it.
@@ -240,5 +240,4 @@ def rm(
         click.echo(other if work.kept else f"Nothing to remove: there is {what} in {store.root}.")
     elif before != (after := store.total_bytes()):
         click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
-    if not dry_run and any(one.in_use or one.failure for *_, one in work.parts):
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(not dry_run and any(one.in_use or one.failure for *_, one in work.parts))

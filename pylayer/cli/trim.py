@@ -8,7 +8,7 @@ import re
 import click
 
 from ..report.words import human_bytes, plural
-from .output import EXIT_PROBLEM, Failure, failing, work_through
+from .output import Failure, end_if, failing, work_through
 from .policy_in_force import read_limits
 from .selection import require_store
 
@@ -61,5 +61,4 @@ def trim(max_size: int | None) -> None:
         click.echo(f"Not compacted: identity {name}, because {reason}.")
     if work.bytes_after > limits.max_store:
         click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
-    if work.skipped or work.bytes_after > limits.max_store:
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(work.skipped or work.bytes_after > limits.max_store)

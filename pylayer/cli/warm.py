@@ -29,7 +29,7 @@ from . import driver_caches
 from .devices import device_row, listed, probe
 from .driver_caches import Warmed, cache_files
 from .environment import without_layer
-from .output import EXIT_PROBLEM, Failure, WrongUse, json_option, picked, print_json, progress
+from .output import Failure, WrongUse, end_if, json_option, picked, print_json, progress
 from .replaying import CREATE, LOOK_UP, Ended, NoDevice, Replayer, replayer_for, require_replayer, room
 from .selection import NAMES, Names, Selection, require_store, with_recordings
 
@@ -357,8 +357,7 @@ def warm(
         click.echo(f"Written: {database}. Mesa reads it in programs that have in their environment:")
         for variable in variables:
             click.echo(f"  {variable}")
-    if not all(work["found"] == work["looked_up"] for work in works):
-        raise click.exceptions.Exit(EXIT_PROBLEM)
+    end_if(not all(work["found"] == work["looked_up"] for work in works))
 
 
 def _as_json(work: Warming) -> dict[str, Any]:

@@ -43,10 +43,10 @@ def glob_matches(pattern: str, text: str) -> bool:
 
 def _holds(conditions: dict[str, Any], values: dict[str, Any]) -> bool:
     """Returns whether every condition of a rule holds. ``values``: what it is about."""
-    for key, wanted in conditions.items():
-        if not (wanted == values[key] if key == "vendor" else glob_matches(wanted, values[key])):
-            return False
-    return True
+    return all(
+        wanted == values[key] if key == "vendor" else glob_matches(wanted, values[key])
+        for key, wanted in conditions.items()
+    )
 
 
 def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:

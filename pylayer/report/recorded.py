@@ -106,10 +106,8 @@ class Run:
         shown = ("program", "device", "driver", "driver_info", "engine", "mode", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
         #: The program's name for people, and the number by which the store identifies it, of the file's header.
-        self.title, self.program_id = (
-            self.texts["program"] or printable(self.executable),
-            int(values.get("program_id", 0)),
-        )
+        self.title = self.texts["program"] or printable(self.executable)
+        self.program_id = int(values.get("program_id", 0))
         #: The driver and its version for people.
         self.driver = ", ".join(text for text in (self.texts["driver"], self.texts["driver_info"]) if text)
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")

@@ -54,10 +54,8 @@ def worth_compacting(folder: Folder, program: int, at_exit: bool, least: int) ->
 def join(folder: Folder, program: int, merge: compaction.Join) -> None:
     """Has the driver join the cells in a program's journals, if that takes no longer than EXIT_SECONDS. Raises OSError;
     the store is then as it was."""
-    work, end = (
-        compaction.Compaction(folder, program, most_bytes=EXIT_BYTES, join=merge),
-        time.monotonic() + EXIT_SECONDS,
-    )
+    work = compaction.Compaction(folder, program, most_bytes=EXIT_BYTES, join=merge)
+    end = time.monotonic() + EXIT_SECONDS
     for _ in work.steps():
         if time.monotonic() > end and not work.written:  # once the pack is written, its sources must be deleted
             return
