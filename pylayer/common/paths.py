@@ -66,8 +66,7 @@ def store_root() -> str | None:
 def system_store_root() -> str:
     """Returns ``PYLAYER_SYSTEM_STORE``, else ``/usr/share/pylayer``: a store that root fills. Programs use its
     pipelines beside those of the user's store, and nothing writes to it."""
-    wanted = getenv("PYLAYER_SYSTEM_STORE", "")
-    return _absolute(wanted) if wanted else "/usr/share/pylayer"
+    return _absolute(getenv("PYLAYER_SYSTEM_STORE", "") or "/usr/share/pylayer")
 
 
 #: Longer policy files are rejected.
@@ -83,8 +82,7 @@ def config_file() -> str | None:
 def system_config_file() -> str:
     """Returns ``PYLAYER_SYSTEM_CONFIG``, else ``/etc/pylayer/policy.yaml``: an administrator's policy file, whose keys
     the user's file overrides."""
-    wanted = getenv("PYLAYER_SYSTEM_CONFIG", "")
-    return _absolute(wanted) if wanted else "/etc/pylayer/policy.yaml"
+    return _absolute(getenv("PYLAYER_SYSTEM_CONFIG", "") or "/etc/pylayer/policy.yaml")
 
 
 def config_files() -> tuple[str | None, str | None]:
@@ -242,20 +240,15 @@ def open_in_store(path: str, flags: int = posix.O_RDONLY) -> int:
     return fd
 
 
-def open_own_file(path: str) -> int:
-    """Returns a descriptor for reading a plain file that nobody else could have written or put there.
+def read_own_file(path: str, limit: int) -> bytes:
+    """Returns at most ``limit`` bytes of a plain file that nobody else could have written or put there.
 
     The directory may be one like /tmp: others can add files to it, but not replace this one. The file may be a link,
     because some users keep their settings in a repository; then the link's target is checked. Raises OSError,
     UntrustedDirectory included.
     """
     directory = open_directory(path.rpartition("/")[0] or "/", sticky_is_fine=True)
-    return _plain(path, _open_below(directory, path, posix.O_RDONLY))
-
-
-def read_own_file(path: str, limit: int) -> bytes:
-    """Returns at most ``limit`` bytes of a file. Opens it, and raises OSError, as ``open_own_file``."""
-    return read_all(open_own_file(path), limit)
+    return read_all(_plain(path, _open_below(directory, path, posix.O_RDONLY)), limit)
 
 
 def read_all(fd: int, limit: int) -> bytes:

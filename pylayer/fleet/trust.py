@@ -49,19 +49,14 @@ class Trust:
     def __init__(self, keys: Mapping[str, str], identity: str, last: bytes | None = None) -> None:
         self._keys = keys
         self._identity = identity
-        self._last = last
-        #: The last index, if it is believed apart from its age.
+        #: The last index and its bytes, if it is believed apart from its age.
         self.seen: Index | None = None
+        self.last: bytes | None = None
         if last is not None:
             try:
-                self.seen = self._signed(last)
+                self.seen, self.last = self._signed(last), last
             except Untrusted:
                 pass  # damaged on this machine's disk, or by a key that was removed
-
-    @property
-    def last(self) -> bytes | None:
-        """The bytes of the last index, if it is believed apart from its age."""
-        return self._last if self.seen is not None else None
 
     def index(self, data: bytes, now: float) -> Index:
         """Returns the index in ``data``. Raises Untrusted."""
@@ -89,7 +84,7 @@ class Trust:
 
     def _refuse_rollback(self, index: Index, data: bytes) -> None:
         seen = self.seen
-        if seen is None or self._last == data or index.number > seen.number:
+        if seen is None or self.last == data or index.number > seen.number:
             return
         if index.number < seen.number and index.issued <= seen.issued:
             raise Older(f"the index has number {index.number}, and this machine saw {seen.number}: it is an old one")

@@ -11,6 +11,7 @@ import xxhash
 
 from ..common.files import remove
 from ..store import state
+from ..store.folder import MOST_RUNS, read_unrecorded, unrecorded_path, write_unrecorded
 from ..values import LOG_DEBUG, LOG_INFO, UNRECORDED, UNRECORDED_IDENTIFIER, UNRECORDED_ONCE
 
 TYPE_CHECKING = False
@@ -162,7 +163,7 @@ class Recording:
         device, key = self._device, (root, self._device.program_id)
         known, paths = _known.get(key), state.folder(root).files(device.program_id)
         self._journal = state.writer(root, device.program_id, device.program.name)
-        self._stored, self._runs = state.read_unrecorded(root, device.program_id)
+        self._stored, self._runs = read_unrecorded(root, device.program_id)
         if known is not None and paths and known.paths.issubset(paths):
             self._known = known
         else:
@@ -203,12 +204,12 @@ class Recording:
             return
         self._marked = False
         root, program = self._device.folder.root, self._device.program_id
-        runs = state.MOST_RUNS if self._gained else self._runs - 1
+        runs = MOST_RUNS if self._gained else self._runs - 1
         if not self._stored or runs <= 0:
-            remove(state.unrecorded_path(root, program))
+            remove(unrecorded_path(root, program))
             return
         try:
-            state.write_unrecorded(root, program, self._stored, runs)
+            write_unrecorded(root, program, self._stored, runs)
         except OSError as error:
             self._fail(error)
 

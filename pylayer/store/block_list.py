@@ -226,20 +226,10 @@ class BlockList:
         #: Decisions of this process that are not stored yet.
         self.new: list[Block] = []
 
-    @property
-    def now_ns(self) -> int:
-        """The time at which questions are answered."""
-        return time.time_ns()
-
-    @property
-    def now_s(self) -> float:
-        """The same in seconds."""
-        return self.now_ns / 1e9
-
     def add(self, block: Block) -> None:
         """Adds a decision, unless a newer one is known or the clock that made it was wrong."""
         known = self.entries.get(block.key)
-        if not block.is_believable(self.now_s):
+        if not block.is_believable(time.time()):
             self.doubted = True
         elif known is None or known.decided_ns < block.decided_ns:
             self.entries[block.key] = block
@@ -249,21 +239,21 @@ class BlockList:
     def holds(self, type: int, kind: int = 0, subject: int = 0) -> bool:
         """Returns whether a block is in force."""
         known = self.entries.get((type, kind, subject))
-        return known is not None and known.holds(self.now_s)
+        return known is not None and known.holds(time.time())
 
     def in_force(self, *types: int) -> list[Block]:
         """Returns the blocks of these types that are in force."""
-        now = self.now_s
+        now = time.time()
         return [one for one in self.entries.values() if one.type in types and one.holds(now)]
 
     def are_undecided(self, *types: int) -> bool:
         """Returns whether there is evidence that does not suffice, or a block on trial, which a success ends."""
-        now = self.now_s
+        now = time.time()
         return any(one.type in types and one.state(now) in (EVIDENCE, TRIAL) for one in self.entries.values())
 
     def memorable(self) -> list[Block]:
         """Returns what is worth storing, the newest ``MAX_ENTRIES`` at most."""
-        now = self.now_s
+        now = time.time()
         kept = [one for one in self.entries.values() if one.state(now)]
         return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
 
@@ -284,7 +274,7 @@ class BlockList:
     ) -> None:
         """Takes evidence of one run. ``began_ns``: when that run began. If the last decision is later, the run is not
         new evidence, because it could not know of the decision."""
-        rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
+        rule, known, now = TABLE[type], self.entries.get((type, kind, subject)), time.time()
         state = known.state(now) if known is not None else ""
         known = known if state else None
         if (rule.about_driver and driver_is_changed()) or (known is not None and began_ns <= known.decided_ns):
@@ -304,7 +294,7 @@ class BlockList:
         if known is None or known.until_s == 0 or (rule.about_driver and driver_is_changed()):
             return False
         stays = rule.stays * (2 if known.flags & KILLED else 1)
-        if stays and known.runs >= stays and known.holds(self.now_s):
+        if stays and known.runs >= stays and known.holds(time.time()):
             return False
         self._decide(Block(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns))
         return True
@@ -315,7 +305,7 @@ class BlockList:
 
     def _after(self, known: Block | None) -> int:
         """Returns the time of a new decision, which is later than the last one even if a clock went backwards."""
-        return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
+        return max(time.time_ns(), known.decided_ns + 1 if known is not None else 0)
 
     def judge_deaths(self, found_ns: int) -> None:
         """Decides what follows from all deaths together, after a start at ``found_ns`` has blocked what each names."""
@@ -364,7 +354,7 @@ class BlockText:
 
 def tell(identity: Identity, number: int, program: str, known: BlockList) -> list[BlockText]:
     """Returns what is decided about a program, by state and then oldest first."""
-    now = known.now_s
+    now = time.time()
     found = []
     for state in STATES:
         mine = [one for one in known.entries.values() if one.state(now) == state]

@@ -11,6 +11,7 @@ which covers the request, the policy files and the build; until the first block 
 from __future__ import annotations
 
 import os
+import time
 
 import xxhash
 
@@ -37,7 +38,7 @@ def compiled(own: BlockList, everyones: BlockList, mode: int) -> dict[str, Any]:
     """Returns what blocks on a program and on all programs mean for a device with this mode, as fields of
     ``values.Decision``."""
     entries = [*own.entries.values(), *everyones.entries.values()]
-    now = int(own.now_s)
+    now = int(time.time())
     in_force = [one for one in entries if one.holds(now)]
     calls = bytearray(max(ADDED) - min(ADDED) + 1)
     for one in in_force:

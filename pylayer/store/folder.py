@@ -133,15 +133,15 @@ class Folder:
 
     def write_file(
         self, kind: Kind, program: int, application: str, parts: list[bytes | memoryview], sync: bool = False
-    ) -> str:
-        """Writes a file of whole records, given as the pieces of ``format.record_parts``; returns its path. ``sync``:
-        waits until it is on the disk. Raises OSError."""
+    ) -> tuple[str, int]:
+        """Writes a file of whole records, given as the pieces of ``format.record_parts``. Returns its path, and the
+        number that its records are sealed with. ``sync``: waits until it is on the disk. Raises OSError."""
         self.prepare()
         path = self.new_path(program, kind)
         salt = format.new_salt()
         head = format.file_header(kind.magic, self.identity, program, application, salt=salt)
         replace_file(path, [head, *format.seal(parts, salt)], sync)
-        return path
+        return path, salt
 
 
 def unrecorded_path(root: str, program: int) -> str:

@@ -12,7 +12,7 @@ import os
 import time
 
 from ..common import file_kinds, owner
-from ..common.files import append_all, create_temporary, remove, write_all
+from ..common.files import append_all
 from ..common.paths import open_in_store
 from . import format
 from .folder import Folder
@@ -54,23 +54,9 @@ class Journal:
             raise
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
-        self._folder.prepare()
-        path = self._folder.new_path(self._program, OPEN)
-        fd, temporary = create_temporary(path)
-        try:
-            try:
-                salt = format.new_salt()
-                names = (OPEN.magic, self._folder.identity, self._program, self._application)
-                head = format.file_header(*names, salt=salt)
-                size = write_all(fd, [head, *format.seal(parts, salt)])
-                status = os.fstat(fd)
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
-        except BaseException:
-            remove(temporary)
-            raise
-        self.path, self._size, self._salt, self._status = path, size, salt, status
+        self.path, self._salt = self._folder.write_file(OPEN, self._program, self._application, parts)
+        self._status = os.stat(self.path)
+        self._size = self._status.st_size
         self._is_open = True
         self._opened = time.monotonic()
 
@@ -95,16 +81,15 @@ class Journal:
 
     def close(self) -> None:
         """Closes the journal, so that others may compact it."""
-        if not self._is_open:
+        if self.path is None or not self._is_open:
             return
         self._is_open = False
-        if self.path and self.path.endswith(OPEN):
-            closed = self.path[: -len(OPEN)] + CLOSED
-            try:
-                os.rename(self.path, closed)
-                self.path = closed
-            except OSError:
-                pass  # it is compacted after this process has ended
+        closed = self.path.removesuffix(OPEN) + CLOSED
+        try:
+            os.rename(self.path, closed)
+            self.path = closed
+        except OSError:
+            pass  # it is compacted after this process has ended
 
 
 # ---- journals of others ------------------------------------------------------------------------------

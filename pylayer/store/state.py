@@ -22,12 +22,8 @@ from . import format
 from .bounds import DOWN_TO
 from .compaction import Compaction
 from .contents import Uses, fingerprints_of
-from .folder import MOST_RUNS as MOST_RUNS
 from .folder import Folder, folders
-from .folder import read_unrecorded as read_unrecorded
 from .folder import record_again as record_again
-from .folder import unrecorded_path as unrecorded_path
-from .folder import write_unrecorded as write_unrecorded
 from .journal import CLOSED, Journal, close_ended_journals
 from .reader import Reader, parts_of
 

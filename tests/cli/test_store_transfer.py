@@ -25,7 +25,7 @@ from pylayer.cli import doctor
 from pylayer.common import flat
 from pylayer.common.identity import NO_IDENTITY, Identity
 from pylayer.store import format, pack, portable, state
-from pylayer.store.folder import read_identity
+from pylayer.store.folder import MOST_RUNS, read_identity
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 
@@ -510,7 +510,7 @@ def test_recording_has_a_budget(user: User, elsewhere: User) -> None:
     """Runs that create none of the pipelines do not record for ever. rebuild says what is missing, and has the next
     runs record again."""
     importer = with_imported(user, elsewhere, 1)
-    for _ in range(state.MOST_RUNS):
+    for _ in range(MOST_RUNS):
         assert list((importer.store / "state").glob("*.unrecorded"))
         importer.demo(1)
     assert not list((importer.store / "state").glob("*.unrecorded"))

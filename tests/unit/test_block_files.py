@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,8 +105,8 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
 
 def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Moves the clock of blocks ahead of the real one by this many seconds."""
-    real = time.time_ns
-    monkeypatch.setattr(BlockList, "now_ns", property(lambda self: real() + int(seconds * 1e9)))
+    ahead = SimpleNamespace(time=lambda: time.time() + seconds, time_ns=lambda: time.time_ns() + int(seconds * 1e9))
+    monkeypatch.setattr(block_list, "time", ahead)
 
 
 def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +241,8 @@ def test_what_is_compiled(
     if entry is not None:
         packed = format.record_parts(format.VERDICTS, verdict(**{"until_s": NOW + DAY, **entry}).pack())
         folder.write_file(file_kinds.VERDICT, PROGRAM, "a game", packed)
-    monkeypatch.setattr(BlockList, "now_ns", NOW * 10**9)
+    for module in (block_list, decisions):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: float(NOW)))
     found = decisions.compiled(block_files.read(folder, PROGRAM), BlockList(), mode)
     assert {key: found[key] for key in expected} == expected
     names = [Path(path).name for path in folder.files(None, (file_kinds.VERDICT,))]

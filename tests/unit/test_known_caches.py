@@ -40,7 +40,7 @@ class Processes:
         self.clock += 1
         known = [Known(xxhash.xxh3_128_digest(one), len(one), self.clock, *rest) for one, *rest in what]
         parts = [part for one in known for part in one.parts()]
-        return Path(folder.write_file(file_kinds.ATTEST, 7, "stutter", parts))
+        return Path(folder.write_file(file_kinds.ATTEST, 7, "stutter", parts)[0])
 
     def history(self, takes_passed: bool = True) -> History:
         return History(self.folder, 7, takes_passed)

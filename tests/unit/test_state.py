@@ -21,7 +21,7 @@ from pylayer.inhost.recording import Recording
 from pylayer.store import checking, format, maintenance, state
 from pylayer.store.checking import Checked
 from pylayer.store.compaction import Compaction
-from pylayer.store.folder import Folder
+from pylayer.store.folder import Folder, unrecorded_path
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
 from pylayer.store.state import Created, State
@@ -69,7 +69,7 @@ def test_compaction(tmp_path: Path) -> None:
     keeps the longest wait and the last use."""
     for first, when, wait_ns in ((0, 100, 5), (0, 300, 9), (0, 200, 7), (10, 400, 5), (20, 400, 5)):
         put(tmp_path, range(first, first + 10), when=when, wait_ns=wait_ns)
-    mark = Path(state.unrecorded_path(str(tmp_path), PROGRAM))
+    mark = Path(unrecorded_path(str(tmp_path), PROGRAM))
     before = state.read(str(tmp_path), PROGRAM)
     before.fail(next(iter(before.created))[0], b"i" * 16, "why")
     compaction(tmp_path)
@@ -143,7 +143,7 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
     folder = state.folder(str(tmp_path))
     for _ in maintenance.maintain(folder, damaged.damage, Limits(1 << 30, 1 << 30), print):
         pass
-    assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
+    assert Path(unrecorded_path(str(tmp_path), PROGRAM)).exists()
     after = state.read(str(tmp_path), PROGRAM)
     assert after.damage == [] and not path.exists()
     is_lost = what == "module" or (what == "device" and packed)  # otherwise there is another one
@@ -208,9 +208,9 @@ def test_devices_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, b
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "append", lambda *_: os.stat("/nowhere"))
             record(5)
-        assert Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
+        assert Path(unrecorded_path(str(tmp_path), PROGRAM)).exists()
     record(5)
     assert len(reads) == 1 + (between != "nothing")
     found = read(str(tmp_path), PROGRAM)
     assert (fingerprints(found), len(found.objects)) == ([1, 2, 3, 4, 5], 7)
-    assert not Path(state.unrecorded_path(str(tmp_path), PROGRAM)).exists()
+    assert not Path(unrecorded_path(str(tmp_path), PROGRAM)).exists()

@@ -195,7 +195,7 @@ def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int]
 def put_known(folder: Folder, program: int, data: bytes) -> str:
     """Writes a file by which data is known."""
     parts = Known(xxhash.xxh3_128_digest(data), len(data), 1, 0).parts()
-    return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)
+    return folder.write_file(file_kinds.ATTEST, program, f"program {program}", parts)[0]
 
 
 def cells(folder: Folder, program: int | None = 7) -> list[bytes]:
