@@ -149,30 +149,21 @@ def work_through(text: str, total: int | None, steps: Iterable[int | None], quie
             advance(1 if amount is None else amount)
 
 
-def write_whole(path: str, text: str | Iterator[str], mode: int | None = None, hint: str = "") -> int:
-    """Creates or replaces a file atomically; ``-`` is standard output. Returns the number of bytes. A large text may
-    come in pieces. With ``mode`` None, an existing file keeps its mode and a new one is for its owner alone. Raises
-    Failure, which ends in ``hint``, and then leaves the file as it was."""
+def write_whole(path: str, text: str | Iterator[str], mode: int | None = None, hint: str = "") -> None:
+    """Creates or replaces a file atomically; ``-`` is standard output. A large text may come in pieces. With ``mode``
+    None, an existing file keeps its mode and a new one is for its owner alone. Raises Failure, which ends in ``hint``,
+    and then leaves the file as it was."""
     from ..common.files import replace_file
 
-    size = 0
-
-    def encoded() -> Iterator[bytes]:
-        nonlocal size
-        for piece in [text] if isinstance(text, str) else text:
-            data = piece.encode(errors="replace")
-            size += len(data)
-            yield data
-
+    pieces = (piece.encode(errors="replace") for piece in ([text] if isinstance(text, str) else text))
     if path == "-":
-        for data in encoded():
+        for data in pieces:
             click.echo(data.decode(), nl=False)
-        return size
+        return
     with failing(f"{path} was not written", hint=hint):
         if mode is None:
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o600
-        replace_file(path, encoded(), anywhere=True, mode=mode)
-    return size
+        replace_file(path, pieces, anywhere=True, mode=mode)
 
 
 def usual_mode() -> int:

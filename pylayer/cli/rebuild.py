@@ -371,7 +371,7 @@ def _works(store: Store, program: str | None, everything: bool) -> list[Rebuild]
     return [work for number in chosen for work in plan.rebuilds(number)]
 
 
-@click.command(short_help="Compile pipelines for a new driver.")
+@click.command
 @click.argument("program", required=False, help=f"Only this program, {NAMES}. Default: all.")
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. Default: one less than there are processors.")
 @click.option(

@@ -36,10 +36,10 @@ MOST_RUNS = 20
 MOST_ROWS = 10
 
 
-def _write(path: str, text: str | Iterator[str]) -> int:
+def _write(path: str, text: str | Iterator[str]) -> None:
     """Writes a report for others, as far as the user lets them read files. Raises Failure."""
     mode = None if os.path.exists(path) else usual_mode()
-    return write_whole(path, text, mode, "; name a file in a directory that you can write to")
+    write_whole(path, text, mode, "; name a file in a directory that you can write to")
 
 
 def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
@@ -55,14 +55,14 @@ def _chosen(found: list[Run], words: tuple[str, ...], root: str) -> list[Run]:
     return chosen
 
 
-def _trace(path: str, chosen: list[Run], frame_ns: int) -> int:
+def _trace(path: str, chosen: list[Run], frame_ns: int) -> None:
     from ..report import trace
 
     having = [run for run in chosen if run.timeline is not None]
     if not having:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
         raise Failure(f"no timeline is recorded for {what}, so there is no trace")
-    return _write(path, trace.pieces(having, frame_ns))
+    _write(path, trace.pieces(having, frame_ns))
 
 
 def _page() -> ModuleType:
@@ -171,12 +171,12 @@ def report(
     if not found:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)
-    frame_ns, size = round(frame_ms * 1e6), 0
+    frame_ns = round(frame_ms * 1e6)
     numbers = [(run, rows.of_run(found, run, frame_ns)) for run in chosen]
     if html and page:
-        size = _write(html, page.render(numbers, frame_ns))
+        _write(html, page.render(numbers, frame_ns))
     elif trace:
-        size = _trace(trace, chosen, frame_ns)
+        _trace(trace, chosen, frame_ns)
     path = html or trace
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
@@ -188,4 +188,4 @@ def report(
             _print_run(out, run, own, frame_ns)
     elif path != "-":
         names = ", ".join(f"{run.title} of {moment(run.started)}" for run in chosen)
-        click.echo(f"{path}: {names}; {human_bytes(size)}")
+        click.echo(f"{path}: {names}; {human_bytes(os.stat(path).st_size)}")

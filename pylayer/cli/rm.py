@@ -131,15 +131,14 @@ class Removing:
 def _planned(store: Store, selection: Selection, stale: bool, kinds: set[str]) -> Removing:
     """Returns what to remove. Raises Failure and WrongUse."""
     work = Removing(store, Names(store.root))
-    everything = not (selection.app or selection.identity or stale)
     if stale:
         work.add_stale()
-    elif "pipelines" in kinds:
-        work.add_pipelines(selection, "blocks" in kinds)
-    if stale or (everything and "pipelines" in kinds):
         work.add_leftovers()
-    if stale:
         return work
+    if "pipelines" in kinds:
+        work.add_pipelines(selection, "blocks" in kinds)
+        if not (selection.app or selection.identity):
+            work.add_leftovers()
     if "history" in kinds:
         work.add_history(selection)
     if "recordings" in kinds and not selection.identity:

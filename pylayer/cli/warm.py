@@ -308,7 +308,7 @@ def _room(store: Store) -> contextlib.AbstractContextManager[str]:
     return room(store, "nothing was warmed") if is_filled else contextlib.nullcontext("")
 
 
-@click.command(short_help="Fill the driver's own disk cache.")
+@click.command
 @click.argument("programs", metavar="[PROGRAM...]", nargs=-1, help=f"Only these programs, {NAMES}. Default: all.")
 @click.option("--cache-dir", metavar="DIR", help="What the program has as XDG_CACHE_HOME, such as ~/.var/app/ID/cache.")
 @click.option("--steam", type=int, metavar="NUMBER", help="Fill the cache that Steam gives this game.")

@@ -165,10 +165,8 @@ def turn(root: str, url: str) -> Iterator[None]:
     at once do double work, and nothing else. Raises OSError."""
     fd = os.open(make_folder(root, url), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
+        with contextlib.suppress(OSError):  # there are no locks
             fcntl.flock(fd, fcntl.LOCK_EX)
-        except OSError:
-            pass  # there are no locks
         os.utime(fd)
         yield
     finally:
