@@ -36,17 +36,16 @@ class Journal:
         self._folder = folder
         self._program = program
         self._application = application
-        self._is_open = False
         self._salt = 0
         self._status: os.stat_result
-        self._size = 0
+        self._size = 0  # of a file that is open
         self._opened = 0.0
 
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``. Raises OSError."""
         full = self._size >= format.MAX_JOURNAL_BYTES or time.monotonic() - self._opened > owner.APPEND_SECONDS
         try:
-            if not self._is_open or full or not self._append(parts):
+            if not self._size or full or not self._append(parts):
                 self.close()
                 self._begin(parts)
         except OSError:
@@ -55,10 +54,12 @@ class Journal:
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
         self.path, self._salt = self._folder.write_file(OPEN, self._program, self._application, parts)
-        self._status = os.stat(self.path)
-        self._size = self._status.st_size
-        self._is_open = True
         self._opened = time.monotonic()
+        try:
+            self._status = os.stat(self.path)
+            self._size = self._status.st_size
+        except FileNotFoundError:
+            pass  # compacted or removed already: the next append begins another
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
         """Returns False if the file does not have its name any more, because somebody compacts it or removed the
@@ -81,9 +82,9 @@ class Journal:
 
     def close(self) -> None:
         """Closes the journal, so that others may compact it."""
-        if self.path is None or not self._is_open:
+        if self.path is None or not self._size:
             return
-        self._is_open = False
+        self._size = 0
         closed = self.path.removesuffix(OPEN) + CLOSED
         try:
             os.rename(self.path, closed)
