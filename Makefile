@@ -20,9 +20,9 @@
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
 # make analyze     clang-tidy over shim/; a minute
 # make stress programs that are killed a thousand times on one store; minutes
+# make soak   the same programs with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make corruption  damage to files of the store and of programs: INPUTS times, 2000 by default; minutes
 # make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
-# make soak   the same with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each mode, and compares images; a minute
 # make coverage  how much of C and Python the tests run, by folder; some ten minutes
@@ -376,12 +376,11 @@ $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
 HEADERS := build/store_numbers.h build/boundary_tables.h build/driver_variables.h
-# The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
+# Most programs link the demo's objects or include sources of the layer, of which setup makes some.
 $(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
 programs-fuzz: | $(VENV)/installed
 
-# Some test programs include sources of the layer, which need these headers before pylayer is built. Building pylayer
-# finds them unchanged.
+# Sources of the layer need these headers before pylayer is built. Building pylayer finds them unchanged.
 $(HEADERS) &: shim/policy/layer_tables.py shim/policy/store_numbers.py $(wildcard pylayer/*/*.py) | python
 	@$(BIN)/python shim/policy/layer_tables.py $(notdir $(HEADERS))
 	@touch $(HEADERS)

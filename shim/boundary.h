@@ -25,12 +25,10 @@
 
 /* What Python knows, too, and each with its meaning: PylayerCounters of pylayer/report/counters.py, PylayerMarkedCall of
  * pylayer/store/crash_marker.py, and PylayerMode, PylayerPlan, PylayerPipelineKind, PylayerUnit, PylayerCellFlags,
- * PylayerOutcome, PylayerUnrecorded, PylayerVerdict and PylayerLogLevel of pylayer/values.py. PylayerPlan is the answer to PLAN_DEVICE. All
- * zero, the device runs as if the layer were not there. */
+ * PylayerOutcome, PylayerUnrecorded, PylayerVerdict and PylayerLogLevel of pylayer/values.py. PylayerPlan is the answer to
+ * PLAN_DEVICE. All zero, the device runs as if the layer were not there. Each library refuses a partner with another
+ * PYLAYER_BOUNDARY_VERSION, a digest of all that is declared here. */
 #include "../build/boundary_tables.h"
-
-/* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 37
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -46,7 +44,7 @@
 #define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
 #define PYLAYER_RUN_NAME_BYTES 51 /* a program's number, a hyphen, files.unique_name of Python */
-/* sketch.h: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
+/* docs/internals/format.md: 40 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4392
 
 enum PylayerMessageType {
@@ -222,7 +220,6 @@ typedef struct PylayerMark {
 
 /* As many pipelines, records and cache data can be blocked: block_list.MAX_ENTRIES. */
 #define PYLAYER_BLOCKED 1024
-#define PYLAYER_ADDED_CALLS 12
 
 /*
  * All that is decided about a program on a device. Policy compiles it (pylayer/store/decisions.py) and keeps it for the

@@ -310,7 +310,7 @@ class World:
     def without_policy(self, runs: int) -> bool:
         """Returns whether the layer wrote one of the last runs by itself. By chance, policy starts at the end of one
         run in 64."""
-        return any("duplicates" not in run for run in self.runs()[-runs:])
+        return any("lost_records" not in run for run in self.runs()[-runs:])
 
     def outcomes(self) -> dict[str, int]:
         """Returns what became of initial data of the newest run's caches, and how often."""

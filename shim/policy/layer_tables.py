@@ -8,6 +8,7 @@ import hashlib
 import re
 import runpy
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -109,11 +110,10 @@ def boundary_header() -> str:
     members = "".join(f"    uint64_t {name}; /* {meaning} */\n" for name, meaning in counters().items())
     members += "    uint64_t kind_hits[PYLAYER_KIND_COUNT]; /* hits by PylayerPipelineKind */\n"
     members += "    uint64_t untold; /* creations of which policy was not told, because the queue was full */\n"
+    declared = "".join(enumerations()) + plan() + f"typedef struct PylayerCounters {{\n{members}}} PylayerCounters;\n"
+    version = zlib.crc32((Path("shim/boundary.h").read_text() + declared).encode()) >> 1
     return (
-        "/* Written by shim/policy/layer_tables.py. */\n"
-        + "".join(enumerations())
-        + plan()
-        + f"typedef struct PylayerCounters {{\n{members}}} PylayerCounters;\n"
+        "/* Written by shim/policy/layer_tables.py. */\n" + declared + f"#define PYLAYER_BOUNDARY_VERSION {version}\n"
     )
 
 

@@ -68,7 +68,7 @@ static void create_modules(Objects *objects, const Device *device, const Options
 
 // ---- Layouts ---------------------------------------------------------------------------------------------------
 
-// As compute.glsl declares them.
+// As compute.comp declares them.
 static const VkDescriptorType compute_bindings[] = {
     VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
     VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
@@ -76,7 +76,7 @@ static const VkDescriptorType compute_bindings[] = {
     VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
 };
 
-// As graphics.glsl and skinned.vert declare them.
+// As graphics.glsl and graphics.vert declare them.
 static const VkDescriptorType graphics_bindings[] = {
     VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,         VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
     VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
@@ -85,7 +85,7 @@ static const VkDescriptorType graphics_bindings[] = {
     VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
 };
 
-// As raytracing.glsl declares them.
+// As rays.glsl declares them.
 static const VkDescriptorType rays_bindings[] = {
     VK_DESCRIPTOR_TYPE_ACCELERATION_STRUCTURE_KHR,
     VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,

@@ -235,6 +235,7 @@ def test_units() -> None:
 # ---- The demonstration ---------------------------------------------------------------------------
 
 
+@pytest.mark.foreign
 def test_a_new_driver_overnight() -> None:
     """A machine that pulls compiles nothing. Nor does it with a new driver, for which the builder compiled what it had
     recorded, without the program. Nor does one on which the program runs without the layer."""

@@ -492,7 +492,7 @@ FACTS = SimpleNamespace(vendor_id=0x1002, device_id=0x73BF, pipeline_cache_uuid=
 
 
 def judgements(data: bytes) -> None:
-    """cache_header.judge: accepted only what begins with this driver's header."""
+    """outcomes.judge: accepted only what begins with this driver's header."""
     for size in (len(data), 0, 1 << 63):
         facts = SimpleNamespace(data_is_null=False, data_size=size, header=data[:32])
         outcome = outcomes.judge(facts, FACTS)  # type: ignore[arg-type]

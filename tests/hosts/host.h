@@ -3,7 +3,7 @@
  *
  *   host STEP [ARGUMENT] STEP ...
  *
- * Each step prints one line that must be the same without the layer and with it.
+ * What steps print is the same without the layer and with it that must be the same without the layer and with it.
  */
 #ifndef TEST_HOSTS_HOST_H
 #define TEST_HOSTS_HOST_H

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -512,6 +513,10 @@ def test_sanitized_program(real: World, kind: str) -> None:
     program = HOST.with_name(f"host_{kind}")
     suppressions = PACKAGE / "data" / "config" / f"{kind}.supp"
     steps = ("instance", "device", "pipelines", "3", *END)
+    try:
+        real.run([str(program)], timeout=20, VK_INSTANCE_LAYERS=None)
+    except subprocess.TimeoutExpired:
+        pytest.skip("this system's LeakSanitizer hangs without the layer, too")
     for hits in (0, 3):
         done = real.run([str(program), *steps], **{OPTIONS[kind]: f"suppressions={suppressions}"})
         assert "SUMMARY" not in done.stderr

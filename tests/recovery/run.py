@@ -44,7 +44,7 @@ def draw(moments: Iterable[Moment], count: int, seed: int) -> list[Moment]:
 
 
 def outcomes(benches: Callable[[str], Bench], moments: list[Moment], jobs: int) -> Iterator[Outcome]:
-    """Draws the moments, so many at a time. Each thread has benches of its own."""
+    """Tries the moments, so many at a time. Each thread has benches of its own."""
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(lambda moment: benches(moment.scenario).trial(moment), moments)
 
@@ -90,6 +90,8 @@ def main() -> int:
             for moment in all_of(name, SCENARIOS[name].driver, benches(name).commands, benches(name).calls)
             if moment.kind.startswith(tuple(options.only or [""])) and options.like in moment.name
         ]
+        if not every:
+            parser.error("there is no such moment")
         drawn = draw(every, options.moments, options.seed or 0)
         if options.list:
             print(*drawn, sep="\n")

@@ -296,7 +296,7 @@ class Bench:
         return done, came
 
     def trial(self, moment: Moment) -> Outcome:
-        """Draws one moment."""
+        """Tries one moment."""
         self.renew()
         if moment.damage:
             return self.damaged(moment)
@@ -313,7 +313,7 @@ class Bench:
         return outcome
 
     def damaged(self, moment: Moment) -> Outcome:
-        """Draws a moment that damages files. Nothing of it may reach the driver or its cache, and what it cost is
+        """Tries a moment that damages files. Nothing of it may reach the driver or its cache, and what it cost is
         stored again."""
         outcome = Outcome(moment, came=damage(self.place, *moment.damage) > 0)
         if moment.damage and moment.damage[0] in STORED:

@@ -402,6 +402,21 @@ VISIBLE ssize_t pread64(int fd, void *data, size_t size, off_t offset)
 
 SAME_AS(pread64) ssize_t pread(int fd, void *data, size_t size, off_t offset);
 
+/* What a compiler calls that checks arguments, as Ubuntu's does. The headers do not declare them. */
+ssize_t __read_chk(int fd, void *data, size_t size, size_t room);
+int __open64_2(const char *path, int flags);
+
+VISIBLE ssize_t __read_chk(int fd, void *data, size_t size, size_t room)
+{
+    return size <= room ? read(fd, data, size) : -1;
+}
+
+VISIBLE int __open64_2(const char *path, int flags)
+{
+    return open64(path, flags);
+}
+SAME_AS(__open64_2) int __open_2(const char *path, int flags);
+
 VISIBLE ssize_t pwritev64v2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
 {
     return transfer_pieces(WRITE, SYS_pwritev2, fd, pieces, count, offset, flags);

@@ -48,7 +48,7 @@ typedef struct Caches {
     NumberMap given;    /* by digest_id of what the driver got: a cell in how many chunks, or GIVEN_ALONE (cells.c) */
     atomic_bool ending; /* the device or the process ends: the driver gets no more records */
 
-    SharedMap apps; /* AppCaches by handle */
+    SharedMap apps; /* AppCache, by handle */
     atomic_uint next_slot;
     atomic_ullong waited_ns;    /* for policy's verdicts on the program's data */
     atomic_bool policy_answers; /* it gave at least one */

@@ -57,8 +57,8 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
            ReleaseCapturedPipelineDataKHR)
 
 /* Commands that take a VkPipelineCache and create pipelines of which the layer knows nothing else. pipelines.c defines
- * the hook of each line. To test a new line, add the command to more_pipeline_commands in tests/driver/pipelines.c,
- * and at the same place to commands[] in tests/layer/more_pipelines.c and COMMANDS in test_threads.py there. */
+ * the hook of each line. To test a new line, add the command to more_pipeline_commands in tests/driver/pipelines.c, its
+ * extension to properties.c and driver.h there, and its name to the end of COMMANDS in tests/layer/test_threads.py. */
 #define UNKNOWN_PIPELINES(HOOKED)                                                                                      \
     HOOKED(CACHES, create_ray_tracing_pipelines_nv, CreateUnknownPipelines, CreateRayTracingPipelinesNV)               \
     HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)

@@ -48,7 +48,7 @@ static bool has_marks(const LiveFile *live, unsigned least)
 
 /* Asks the kernel for a lease, which it grants only while nobody has the file open for writing. The mapping of a living
  * process keeps the file open, whatever descriptors the program closes, and in any container: these files are on file
- * systems of one kernel (marker_open). The lease ends with the descriptor. */
+ * systems of one kernel (marker_create). The lease ends with the descriptor. */
 static OwnerState state_of_mapping(int fd)
 {
     fcntl(fd, F_SETSIG, SIGURG); /* programs ignore it. Without this, whoever breaks the lease would send SIGIO */
