@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import struct
 from pathlib import Path
 
 
@@ -41,3 +42,16 @@ def gpu_with_queues(family: str) -> dict[str, str | None]:
     assert DRM_SHIM, "mesa-drm-shim is not installed; `make test` installs it"
     own = {"LD_PRELOAD": DRM_SHIM, "AMDGPU_GPU_ID": family, "MESA_VK_WSI_DEBUG": "linear,sw"}
     return {**own, "RADV_FORCE_FAMILY": None}
+
+
+def cache_entries(data: bytes) -> tuple[bytes, list[tuple[int, bytes, bytes]]]:
+    """Returns the head of a VkPipelineCache's data and, sorted, the type, key and data of each entry. Mesa writes the
+    entries as its hash set has them, which depends on the order in which they were added, and each aligned."""
+    head, at, entries = data[:36], 36, []
+    while at < len(data):
+        kind, key_size, size = struct.unpack_from("<iII", data, at)
+        key, start = at + 12, at + 12 + key_size
+        start += -start % 8
+        entries.append((kind, data[key : key + key_size], data[start : start + size]))
+        at = start + size
+    return head, sorted(entries)
