@@ -75,6 +75,7 @@ def write(
         base["counters"] = base["counters"] | own
     file = RunFile(str(root), name, IDENTITY, number, limit=16 << 20)
     file._threads.update(threads or {})
+    file._new_threads.update(threads or {})
     file.present(presents or [])
     for count, event in enumerate(events or [], 1):
         file.add(event)

@@ -136,6 +136,7 @@ static const struct {
     uint32_t version; /* as in rows */
 } needed[] = {
     {LIBRARIES, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, 0},
+    {RAYS, VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, 0},
     {LAYOUTS, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME, 0},
     {LAYOUTS, VK_EXT_SAMPLER_FILTER_MINMAX_EXTENSION_NAME, 0},
     {RAYS, VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, 0},
@@ -246,6 +247,9 @@ static void note_what_is_there(Device *device, const Request *request)
 
 static void add_extension(Request *request, const char *name, uint32_t version)
 {
+    for (uint32_t i = 0; i < request->extension_count; i++)
+        if (name && strcmp(request->extensions[i], name) == 0)
+            return;
     if (is_extension(request, name, version))
         request->extensions[request->extension_count++] = name;
 }
