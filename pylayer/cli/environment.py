@@ -20,9 +20,9 @@ SEARCHED = {
     manifests.EXPLICIT: ("VK_LAYER_PATH", "VK_ADD_LAYER_PATH"),
     manifests.IMPLICIT: ("VK_IMPLICIT_LAYER_PATH", "VK_ADD_IMPLICIT_LAYER_PATH"),
 }
-#: Versions of loaders. The last uses an implicit layer that VK_INSTANCE_LAYERS names.
+#: Versions of loaders. Since the second, VK_INSTANCE_LAYERS may name an implicit layer.
 Version = tuple[int, int, int]
-ALLOW_SINCE, IMPLICIT_PATH_SINCE, ORDERS_IMPLICIT_SINCE = (1, 3, 262), (1, 3, 296), (1, 4, 326)
+ALLOW_SINCE, NAMES_IMPLICIT_SINCE, IMPLICIT_PATH_SINCE = (1, 3, 262), (1, 3, 262), (1, 3, 296)
 NEWEST: Version = (9, 0, 0)
 ELEVATED = "this process runs with another user's rights"
 #: Values of PYLAYER_LOG.
@@ -130,8 +130,8 @@ def _is_found(environment: Mapping[str, str], kind: str, loader: Version = NEWES
 
 def _ways(environment: Mapping[str, str], loader: Version) -> list[str]:
     """Returns the kinds of manifests by which the loader loads the layer, if nothing forbids it."""
-    orders = LAYER_NAME in environment.get("VK_INSTANCE_LAYERS", "").split(":") and loader >= ORDERS_IMPLICIT_SINCE
-    implicit = environment.get(ENABLE) == "1" or orders or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~")
+    named = LAYER_NAME in environment.get("VK_INSTANCE_LAYERS", "").split(":") and loader >= NAMES_IMPLICIT_SINCE
+    implicit = environment.get(ENABLE) == "1" or named or _names_layer(environment, "VK_LOADER_LAYERS_ENABLE", "~all~")
     asked = {manifests.EXPLICIT: requests_layer(environment), manifests.IMPLICIT: implicit}
     return [kind for kind, wanted in asked.items() if wanted and _is_found(environment, kind, loader)]
 

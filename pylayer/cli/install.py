@@ -106,7 +106,7 @@ def install(implicit: bool, system: bool, rebuilds: bool, as_json: bool) -> None
     """
     base, library = base_of(system), manifests.library_path()
     kind = IMPLICIT if implicit or os.path.lexists(manifests.manifest_path(base, IMPLICIT)) else EXPLICIT
-    # Also write it beside an implicit one: loaders before about 1.4.326 do not find an implicit layer for
+    # Also write it beside an implicit one: loaders before 1.3.262 do not find an implicit layer for
     # VK_INSTANCE_LAYERS.
     kinds = [EXPLICIT, IMPLICIT] if kind == IMPLICIT else [EXPLICIT]
     try:

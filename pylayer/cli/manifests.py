@@ -3,9 +3,9 @@ whoever installed them.
 
 Loaders search these in order (loader, 'Layer Discovery' on Linux): the user's configuration, the system's (/etc), the
 user's data, the system's data. The first manifest of a name and kind takes effect. If an explicit and an implicit
-manifest have the same name, older loaders (1.3.239) use each for its own purpose: VK_INSTANCE_LAYERS does not find the
-implicit one. Since about 1.4.326 (loader, 'Allow VK_INSTANCE_LAYERS to order implicit layers') loaders use the implicit
-one for both; seen with 1.4.359.
+manifest have the same name, loaders before 1.3.262 use each for its own purpose: VK_INSTANCE_LAYERS does not find the
+implicit one. Newer loaders use the implicit one for both (loader_add_environment_layers); seen with 1.3.275, 1.4.304,
+1.4.309, 1.4.321 and 1.4.359.
 """
 
 from __future__ import annotations
