@@ -15,6 +15,7 @@
 # make bench  what the layer costs and saves, with the driver's disk cache as installed and without; some eight minutes
 # make bench-more  stores of any size, threads, memory
 # make gain   what a player gains whose driver cache is too small: three programs take turns, with and without the layer
+# make hitches  200 late frames, alone and beside eight busy processes: is each told as the program measured it?
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
@@ -22,7 +23,8 @@
 # make stress programs that are killed a thousand times on one store; minutes
 # make soak   the same programs with failing drivers and disks and damaged files, for MINUTES, 10 by default
 # make corruption  damage to files of the store and of programs: INPUTS times, 2000 by default; minutes
-# make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
+# make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes. SEED= draws other
+#             moments, here and in the three above
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make gpu    draws with pipelines of every sort on this machine's GPU, with each mode, and compares images; a minute
 # make coverage  how much of C and Python the tests run, by folder; some ten minutes
@@ -167,7 +169,6 @@ drivers: setup programs-demo programs-recipes
 evidence: programs setup $(VENV)/extra-test $(VENV)/extra-foreign test-foreign-packages
 	@$(BIN)/python -P tests/programs/evidence.py
 
-# 200 hitches, alone and beside eight busy processes: is each frame told as the program measured it?
 hitches: setup $(VENV)/extra-test programs-driver programs-layer
 	HITCHES=200 $(BIN)/pytest -q -s tests/layer/test_timeline.py -k busy
 
@@ -212,7 +213,7 @@ coverage: setup $(VENV)/extra-test
 	@$(BIN)/python tests/coverage/run.py
 
 stress: setup $(VENV)/extra-test programs
-	$(BIN)/python -P tests/recovery/run.py --together --kills 1000 --jobs 4
+	$(BIN)/python -P tests/recovery/run.py --together --kills 1000 --seed $(SEED) --jobs 4
 	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_trust_rules.py
 
 RECOVERY := $(addprefix programs-,driver storage demo)
@@ -223,7 +224,7 @@ recovery: setup $(VENV)/extra-test $(RECOVERY)
 	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup $(VENV)/extra-test programs
-	$(BIN)/python -P tests/recovery/run.py --together --faults --minutes $(MINUTES) --jobs 4
+	$(BIN)/python -P tests/recovery/run.py --together --faults --minutes $(MINUTES) --seed $(SEED) --jobs 4
 
 gpu: setup programs-recipes
 	@$(BIN)/python tests/gpu/gpu.py
