@@ -17,6 +17,8 @@ from pylayer import LAYER_NAME
 from pylayer.cli import status
 from pylayer.store.runs import read_all
 
+MANIFESTS = str(PACKAGE / "data" / "manifests")
+
 
 def program_environment(user: User, *options: str, **environment: str) -> dict[str, str]:
     """What a program gets from ``pylayer run``."""
@@ -100,34 +102,30 @@ def test_environment(user: User) -> None:
     """Where nothing is set, the layer is asked for, and its manifest's directory added to the loader's own."""
     environment = program_environment(user)
     assert environment["VK_INSTANCE_LAYERS"] == LAYER_NAME
-    assert environment["VK_ADD_LAYER_PATH"] == str(PACKAGE / "data" / "manifests")
+    assert environment["VK_ADD_LAYER_PATH"] == MANIFESTS
     new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "PYLAYER_STDERR", "_"}
     assert {key: value for key, value in environment.items() if key not in new} == {
         key: value for key, value in user.environment.items() if key not in new
     }
 
 
-@pytest.mark.parametrize("value", ["/one:/two", ""])
-def test_layer_path(user: User, value: str) -> None:
-    """Where VK_LAYER_PATH is set, even to nothing, the loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
-    environment = program_environment(user, VK_LAYER_PATH=value)
-    ours = str(PACKAGE / "data" / "manifests")
-    assert environment["VK_LAYER_PATH"] == (f"{ours}:{value}" if value else ours)
-    assert "VK_ADD_LAYER_PATH" not in environment
-
-
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("variable", "before", "after"),
     [
-        ("VK_LAYER_other", f"{LAYER_NAME}:VK_LAYER_other"),
-        (LAYER_NAME, LAYER_NAME),
-        (f"VK_LAYER_a:{LAYER_NAME}:VK_LAYER_b", f"{LAYER_NAME}:VK_LAYER_a:VK_LAYER_b"),
-        ("", LAYER_NAME),
+        ("VK_INSTANCE_LAYERS", "VK_LAYER_other", f"{LAYER_NAME}:VK_LAYER_other"),
+        ("VK_INSTANCE_LAYERS", LAYER_NAME, LAYER_NAME),
+        ("VK_INSTANCE_LAYERS", f"VK_LAYER_a:{LAYER_NAME}:VK_LAYER_b", f"{LAYER_NAME}:VK_LAYER_a:VK_LAYER_b"),
+        ("VK_INSTANCE_LAYERS", "", LAYER_NAME),
+        ("VK_LAYER_PATH", "/one:/two", f"{MANIFESTS}:/one:/two"),
+        ("VK_LAYER_PATH", "", MANIFESTS),
     ],
 )
-def test_instance_layers(user: User, before: str, after: str) -> None:
-    """The layer comes first and once; the others stay in their order."""
-    assert program_environment(user, VK_INSTANCE_LAYERS=before)["VK_INSTANCE_LAYERS"] == after
+def test_variables_that_are_set(user: User, variable: str, before: str, after: str) -> None:
+    """The layer comes first and once; the others stay in their order. Where VK_LAYER_PATH is set, even to nothing, the
+    loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
+    environment = program_environment(user, **{variable: before})
+    assert environment[variable] == after
+    assert ("VK_ADD_LAYER_PATH" in environment) == (variable != "VK_LAYER_PATH")
 
 
 @pytest.mark.parametrize("layer_path", [None, "", "/nonexistent"])

@@ -40,10 +40,6 @@ NOW = int(time.time())
 GONE = (1 << 22) + 7
 
 
-def number(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "little")
-
-
 def mark(call: int, *ids: int, kind: int = 0, cache: int = 0, used: int = 0) -> bytes:
     return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (13 - len(ids))), used)
 

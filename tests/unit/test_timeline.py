@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 from recorded_runs import MONOTONIC, MS
-from unit.things import facts
+from unit.things import IDENTITY
 
-from pylayer.common.identity import Identity
 from pylayer.report import late_frames
 from pylayer.store import format, timeline
 from pylayer.store.timeline import FRAME_NS, Event, Present, RunFile, Usual, read
-
-IDENTITY = Identity.of(facts())
 
 
 def events(root: Path, name: str = "run") -> list[Event]:
@@ -122,13 +119,16 @@ def test_values(tmp_path: Path) -> None:
     assert line is not None and (line.values.get("lost"), line.values["ended"]) == (None, 2.0)
 
 
-def test_cannot_be_written(tmp_path: Path) -> None:
-    """Each failure is reported, and its events are counted. Later ones are written once that is possible."""
+def test_cannot_be_written(tmp_path: Path, presents: list[Present]) -> None:
+    """Each failure is reported, and its events and frames are counted. Later ones are written once that is possible."""
     (tmp_path / "runs").write_text("not a directory")
     file = RunFile(str(tmp_path), "run", IDENTITY)
     file.add(Event("hits", 1, text="text"))
-    with pytest.raises(OSError):
-        file.flush()
+    for first in (0, 10):
+        file.present(presents[first : first + 10])
+        with pytest.raises(OSError, match="runs"):
+            file.flush()
+    assert file.frames_left_out == 20
     with pytest.raises(OSError):
         file.note({"a": 1})
     (tmp_path / "runs").unlink()
@@ -252,14 +252,3 @@ def test_what_is_late(times: list[int], late: int) -> None:
         found += number >= 60 and usual.is_late(took)
         usual.add(took)
     assert abs(found - late * (len(times) - 60) / len(times)) <= 2
-
-
-def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:
-    """Frames that the disk does not take are counted as left out."""
-    line = RunFile(str(tmp_path), "run", IDENTITY)
-    (tmp_path / "runs").write_text("a file in the place of the directory")
-    for first in (0, 10):
-        line.present(presents[first : first + 10])
-        with pytest.raises(OSError, match="runs"):
-            line.flush()
-    assert line.frames_left_out == 20
