@@ -399,17 +399,12 @@ def test_json_is_as_documented(full: User) -> None:
     for line in COMMANDS:
         done = full.pylayer(*line.split(), "--json")
         assert done.returncode in (0, 1) and done.stderr == "", f"{line}: {done.stderr}"
-        path = documented_path(line)
+        path = max((path for path in DOCUMENTED if f"pylayer {line} ".startswith(f"{path} ")), key=len)
         seen.add(path)
         errors = jsonschema.Draft202012Validator(schema(DOCUMENTED[path])).iter_errors(yaml.safe_load(done.stdout))
         wrong += [f"{line}: {error.json_path}: {error.message}" for error in errors]
     assert not wrong, "\n".join(wrong)
     assert seen == set(DOCUMENTED)
-
-
-def documented_path(line: str) -> str:
-    """Returns the longest part of a command line that is documented."""
-    return max((path for path in DOCUMENTED if f"pylayer {line} ".startswith(f"{path} ")), key=len)
 
 
 # ---- Without a home, with one that cannot be written, and on a full disk -------------------------

@@ -33,8 +33,6 @@ from pylayer.cli.manifests import LIBRARY_NAME
 from pylayer.store.block_list import DAY, LAYER_OFF
 from pylayer.store.runs import read_all
 
-LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
-
 
 def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
     """Returns the checks by name, and the devices."""
@@ -66,14 +64,15 @@ def test_radv(user: User) -> None:
     assert device["mode"] == "off" and "policy file" in device["reason"]
 
 
-def test_lavapipe(lavapipe_user: User) -> None:
+@pytest.mark.parametrize("user", ["lavapipe"], indirect=True)
+def test_lavapipe(user: User) -> None:
     """On Lavapipe the layer works but has nothing to store. doctor names the stub cache."""
-    checks, devices = doctor(lavapipe_user)
+    checks, devices = doctor(user)
     assert checks["layer"]["status"] == "ok" and checks["devices"]["status"] == "warning"
     (device,) = devices
     assert device["mode"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
     assert device["status"] == "warning" and "nothing is stored" in device["tried"]
-    text = lavapipe_user.pylayer("doctor").stdout
+    text = user.pylayer("doctor").stdout
     assert text.endswith("nothing to do: no device has pipelines to store.\n") and "works" not in text
 
 
@@ -104,12 +103,12 @@ def for_newer_c_library(data: bytes) -> bytes:
 
 #: Files of the package and what becomes of their bytes, or None if they are gone; what doctor says of the layer.
 DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes] | None, str]] = {
-    "library removed": (LIBRARY, None, "missing"),
-    "library broken": (LIBRARY, lambda data: b"no library" * 1000, "ELF"),
+    "library removed": (LIBRARY_NAME, None, "missing"),
+    "library broken": (LIBRARY_NAME, lambda data: b"no library" * 1000, "ELF"),
     # As an installation that was interrupted leaves it: the probe crashes, and doctor does not.
-    "library cut off": (LIBRARY, lambda data: data[: len(data) // 20], "does not load"),
-    "another library": (LIBRARY, lambda data: disk.LIBRARY.read_bytes(), "not a Vulkan layer"),
-    "library for a newer C library": (LIBRARY, for_newer_c_library, "GLIBC_9.34"),
+    "library cut off": (LIBRARY_NAME, lambda data: data[: len(data) // 20], "does not load"),
+    "another library": (LIBRARY_NAME, lambda data: disk.LIBRARY.read_bytes(), "not a Vulkan layer"),
+    "library for a newer C library": (LIBRARY_NAME, for_newer_c_library, "GLIBC_9.34"),
     "Python for a newer C library": ("_private/lib/*", for_newer_c_library, "GLIBC_9.34"),
     # Without these the layer would silently do nothing.
     "interpreter removed": ("_private/lib", None, ""),

@@ -53,10 +53,10 @@ def files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file() or path.is_symlink())
 
 
-def other_build(directory: Path, build: str = "f" * 32) -> dict[str, str]:
+def other_build(directory: Path) -> dict[str, str]:
     """Copies the package, with another build id, and returns the variable with which commands use it."""
     shutil.copytree(PACKAGE, directory / "pylayer", ignore=shutil.ignore_patterns("__pycache__"))
-    (directory / "pylayer" / "_private" / "build_id").write_text(build)
+    (directory / "pylayer" / "_private" / "build_id").write_text("f" * 32)
     return {"PYTHONPATH": str(directory)}
 
 

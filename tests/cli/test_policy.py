@@ -365,17 +365,6 @@ def test_off_and_undo(user: User, name: str) -> None:
     assert "already on" in user.pylayer("off", "--undo", "game").stdout
 
 
-def test_no_policy_file(user: User) -> None:
-    """Without a policy file, off makes one. The layer obeys it in the program's next run, and on ends that."""
-    user.demo(3)
-    assert user.pylayer("off", "pipelines").returncode == 0
-    user.demo(3)
-    assert len(list(read_all(str(user.store)))) == 1
-    assert user.pylayer("off", "--undo", "pipelines").returncode == 0
-    user.demo(3)
-    assert len(list(read_all(str(user.store)))) == 2
-
-
 def test_built_in_rule(user: User) -> None:
     """on makes an exception where another rule excludes the program, and off takes it away."""
     assert "already off, because of the built-in skip rule" in user.pylayer("off", "steam").stdout

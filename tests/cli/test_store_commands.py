@@ -17,11 +17,9 @@ from cli.user import User
 from others import open_to_all
 from unit.things import binaries, flip, program_id, record
 
-from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
 from pylayer.store.checking import Checked
 from pylayer.store.compaction import Claim
-from pylayer.store.maintenance import maintain
 
 
 def tree(user: User) -> dict[str, bytes]:
@@ -214,13 +212,6 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
     return found["problems"]  # type: ignore[no-any-return]
 
 
-def mend(store: Store) -> None:
-    """Repairs what is damaged, as a run does while it is idle."""
-    report = Checked(str(store.root))
-    assert [*report.steps(lambda name: name == store.path.name, None)]
-    assert [*maintain(store.folder, report.problems, Limits(1 << 40), lambda text: None)]
-
-
 # ---- verify ----------------------------------------------------------------------------------------
 
 
@@ -306,7 +297,7 @@ def test_identity_file(user: User, store: Store) -> None:
     path.write_text(text.replace("25.0.7", "25.0.8"))
     (problem,) = problems(user)
     assert problem["file"] == str(path) and problem["outcome"] == "damaged-data"
-    mend(store)
+    store.mend()
     assert user.json("ls", "--verify")["fine"] and path.read_text() == text
     path.unlink()
     (problem,) = problems(user)
@@ -341,7 +332,7 @@ def test_newer_version(user: User, store: Store) -> None:
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
     new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
     found = user.json("ls", "--verify")
-    mend(store)
+    store.mend()
     assert found["fine"] and [what["file"] for what in found["other_versions"]] == [str(new)]
     assert "1 file of another version" in user.pylayer("ls", "--verify").stdout
     assert new.exists()
@@ -365,7 +356,7 @@ def test_damage(user: User, store: Store, outcome: str, change: Change, by: str)
     said = user.pylayer("ls", "--verify").stdout
     assert outcome in said and path.name in said
     if by == "a run":
-        mend(store)
+        store.mend()
     else:
         user.pylayer(*(["trim"] if by == "trim" else ["ls", "--verify", "--repair"]))
     unreadable = change is change_unreadable

@@ -236,13 +236,17 @@ rm -rf "$CACHE" && cp -a "$DISK" "$CACHE"
 """
 
 
+def unshared_warm(user: User, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs warm by a script of a shell that may mount."""
+    started = user.process(("warm",), **variables)
+    started["args"] = [*unshared("--mount"), "sh", "-c", script, "sh", *started["args"]]
+    return subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+
+
 def on_disk(user: User, options: str) -> str:
     disk = user.home / "disk"
     disk.mkdir()
-    variables = {"OPTIONS": options, "DISK": str(disk), "CACHE": str(cache_of(user))}
-    started = user.process(("warm",), **variables)
-    started["args"] = [*unshared("--mount"), "sh", "-c", ON_DISK, "sh", *started["args"]]
-    done = subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+    done = unshared_warm(user, ON_DISK, OPTIONS=options, DISK=str(disk), CACHE=str(cache_of(user)))
     if done.returncode == 77:
         pytest.skip("no disk can be mounted here")
     return done.stdout
@@ -250,10 +254,8 @@ def on_disk(user: User, options: str) -> str:
 
 def read_only_home(user: User) -> str:
     """Runs warm where nothing can be written to the home."""
-    line = f'mount --bind "{user.home}" "{user.home}" && mount -o remount,ro,bind "{user.home}" && exec "$@"'
-    started = user.process(("warm",))
-    started["args"] = [*unshared("--mount"), "sh", "-c", line, "sh", *started["args"]]
-    return subprocess.run(**started, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False).stdout
+    home = f'"{user.home}"'
+    return unshared_warm(user, f'mount --bind {home} {home} && mount -o remount,ro,bind {home} && exec "$@"').stdout
 
 
 def damaged(user: User, change: Callable[[bytes], bytes]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.stores import GAME, IDENTITY, Store, cell, name_of
+from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from unit.things import program_id
 from world import ROOT
@@ -28,6 +29,12 @@ from pylayer.fleet.signatures import append_signature, index_payload, public_of,
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted
 from pylayer.store.store import Store as Face
+
+
+def write_policy(user: User, url: str, *keys: str) -> None:
+    """Writes a policy file with a fleet."""
+    listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
+    user.policy_file.write_text(f"fleet: {{url: '{url}', keys: [{listed}]}}\n")
 
 
 class Builder:
@@ -54,11 +61,10 @@ class Builder:
     def storage(self) -> Objects:
         return open_to_write(self.url)
 
-    def export(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> Path:
+    def export(self, *numbers: int, program: tuple[str, str] = GAME) -> Path:
         """Compiles pipelines with these numbers, and exports all of the program. Returns the export."""
         if numbers:
-            cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
-            self.store.journal(program, *cells)
+            self.store.journal(program, *(cell(number, identity=self.store.identity) for number in numbers))
         names = {program_id(*program): name_of(program)}
         path = self.exports / f"{time.time_ns()}.pylayer"
         list(self.face.export(self.store.identity, names, "A device").steps(str(path)))
@@ -92,10 +98,10 @@ class Builder:
         """What is published."""
         return parse(index_payload((self.place / "index").read_bytes())[0])
 
-    def replace_index(self, index: Index | None = None, key: Ed25519PrivateKey | None = None, **changes: Any) -> None:
-        """Puts another index in place: this one, or the present one with changes."""
-        changed = dataclasses.replace(index or self.index, **changes)
-        (self.place / "index").write_bytes(signed_index(changed.payload(), key or self.key))
+    def replace_index(self, **changes: Any) -> None:
+        """Puts another index in place: the present one with changes."""
+        changed = dataclasses.replace(self.index, **changes)
+        (self.place / "index").write_bytes(signed_index(changed.payload(), self.key))
 
 
 class Machine:

@@ -19,17 +19,11 @@ import yaml
 from cli.stores import IDENTITY, present
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, serving
-from fleet.fleets import Builder, Machine
+from fleet.fleets import Builder, Machine, write_policy
 from world import ROOT
 
 EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
 PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
-
-
-def write_policy(user: User, url: str, *keys: str) -> None:
-    """Writes a policy file with a fleet."""
-    listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
-    user.policy_file.write_text(f"fleet: {{url: '{url}', keys: [{listed}]}}\n")
 
 
 @pytest.fixture

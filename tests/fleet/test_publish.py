@@ -23,14 +23,6 @@ from pylayer.store import format
 from pylayer.store.store import Store as Face
 
 
-def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.rglob("*") if path.is_file())
-
-
-def exported(builder: Builder) -> list[Path]:
-    return list(builder.exports.iterdir())
-
-
 @pytest.fixture(params=["directory", *os.environ.get("PYLAYER_TEST_S3", "").split()])
 def remote(request: pytest.FixtureRequest, builder: Builder) -> Builder:
     """A builder whose storage is a directory, or a folder of its own at each URL of PYLAYER_TEST_S3 (s3://bucket). The
@@ -271,4 +263,4 @@ def test_old_packs_are_deleted(builder: Builder) -> None:
     young = builder.place / f"{'b' * 64}.pack"
     young.write_bytes(b"young")
     builder.publish()
-    assert names(builder.place) == sorted(["index", young.name, builder.index.packs[0].name])
+    assert {path.name for path in builder.place.iterdir()} == {"index", young.name, builder.index.packs[0].name}

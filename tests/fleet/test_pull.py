@@ -22,7 +22,7 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, cell_data
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.faulty import Answer, Fault, Faulty, cut, dripping, failing, flipped, only, serving
-from fleet.fleets import Builder, Machine, certificate, nginx
+from fleet.fleets import Builder, Machine, certificate, nginx, write_policy
 from unit.things import flip, program_id
 
 from pylayer.common.file_kinds import TEMPORARY
@@ -31,9 +31,7 @@ from pylayer.fleet.index import MAX_INDEX_BYTES
 from pylayer.fleet.signatures import public_of
 from pylayer.fleet.storage import Unavailable
 from pylayer.store import bounds, format
-from pylayer.store.checking import Checked, Trim
-from pylayer.store.folder import Folder
-from pylayer.store.maintenance import maintain
+from pylayer.store.checking import Trim
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Reader
 
@@ -105,10 +103,7 @@ def damage_packs(machine: Machine) -> None:
     """A bit of a record flips, and a run takes the record out."""
     for path in machine.root.glob("store/*/*.pack"):
         flip(path, 1000)
-    report = Checked(machine.root)
-    list(report.steps(lambda name: True, None))
-    folder = Folder(str(machine.root), machine.identity)
-    list(maintain(folder, report.damage, Limits(1 << 40), lambda text: None))
+    Store(machine.root).mend()
 
 
 def evict(machine: Machine) -> None:
@@ -150,8 +145,7 @@ def test_compaction_leave_pulled_packs(builder: Builder, machine: Machine) -> No
     store.journal(GAME, cell(3))
     list(Trim(machine.root, Limits(1 << 40)).steps())
     assert before.items() <= machine.files().items() and machine.pull(builder.url).packs == 0
-    data = replace(builder.index, packs=(), number=builder.index.number + 1)
-    builder.replace_index(data)
+    builder.replace_index(packs=(), number=builder.index.number + 1)
     machine.pull(builder.url)
     list(Trim(machine.root, Limits(1 << 40)).steps())
     assert len(list(machine.root.glob("store/*/*.pack"))) == 1 and machine.numbers() == [1, 2, 3]
@@ -276,9 +270,7 @@ def test_no_content_length(server: Faulty, machine: Machine, chunked: bool) -> N
 
 def test_endless_head(server: Faulty, user: User) -> None:
     """A server that says for ever that the answer is about to come is left when the time of the pull is over."""
-    user.policy_file.write_text(
-        f"fleet: {{url: '{server.url}', keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n"
-    )
+    write_policy(user, server.url, f"pylayer-ed25519:{'A' * 43}=")
     again = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
     server.fault = lambda path, answer: Answer(100, None, again)
     started = user.process(("fleet", "pull", "--identity", IDENTITY.name))
@@ -339,7 +331,7 @@ def test_authorization(server: Faulty, machine: Machine, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:1/x", "http://127.0.0.1:1/?token=hunter2"])
 def test_credentials_in_the_url(user: User, url: str) -> None:
     """A URL with credentials is refused, and none of them is printed or written anywhere."""
-    user.policy_file.write_text(f"fleet: {{url: '{url}'}}\n")
+    write_policy(user, url)
     printed = []
     for command in ("fleet pull", "policy check"):
         done = user.pylayer(*command.split())

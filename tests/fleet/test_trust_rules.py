@@ -20,7 +20,7 @@ from cli.user import User
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from disk import FailingDisk, StoreReader, is_torn_tail
-from fleet.fleets import Builder, Machine
+from fleet.fleets import Builder, Machine, write_policy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,8 +71,8 @@ def for_an_export() -> bytes:
 
 OTHER = Ed25519PrivateKey.generate()
 IMPOSSIBLE = ({"bytes": True}, {"sha256": "../../../../etc/passwd"}, {"bytes": 1e9}, {"more": 1})
-#: What is no index for the identity, and why. No text in it can become a path. Of other fingerprints, programs would find
-#: no pipeline. One with too many bytes is refused before its signature is looked at.
+#: What is no index for the identity, and why. No text in it can become a path. Of other fingerprints, programs would
+#: find no pipeline. One with too many bytes is refused before its signature is looked at.
 REFUSED = [
     (signed(key=OTHER), public_of(OTHER)),
     (INDEX.payload(), "not signed"),
@@ -139,10 +139,7 @@ class Place:
         )
         (directory / "key").write_bytes(pem)
         (directory / "key").chmod(0o600)
-        key = public_of(self.builder.key)
-        self.user.policy_file.write_text(
-            f"fleet: {{url: '{self.builder.url}', keys: [{{name: builder, key: '{key}'}}]}}\n"
-        )
+        write_policy(self.user, self.builder.url, *self.builder.keys)
         (directory / "tmp").mkdir()
 
     def run(self, *arguments: Any, rules: str = "") -> tuple[subprocess.CompletedProcess[str], list[str]]:
@@ -159,10 +156,6 @@ class Place:
         done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         return done, disk.struck
-
-    def left(self) -> list[Path]:
-        """Returns folders for temporary files that killed commands of the builder left."""
-        return [*(self.directory / "tmp").iterdir(), *(self.builder.store.root / "fleet").glob("*/*.tmp")]
 
     @property
     def machine(self) -> Machine:
@@ -232,7 +225,8 @@ def test_publish(tmp_path: Path) -> None:
         assert machine.numbers() in ([1], [1, 2])
         place.builder.publish()
         assert place.builder.refused == []
-        assert place.left() == []
+        left = (place.directory / "tmp").iterdir(), (place.builder.store.root / "fleet").glob("*/*.tmp")
+        assert [*left[0], *left[1]] == []
         assert machine.pull(place.builder.url).problem == ""
         assert machine.numbers() == [1, 2] and machine.numbers(("tool", "")) == [3]
 

@@ -189,8 +189,9 @@ def keys(page: Page, *pressed: str) -> None:
 
 @pytest.mark.parametrize("look", [{}, {"forced_colors": "active"}], ids=["", "contrast theme"])
 def test_keys(browser: Browser, frames: Path, look: dict[str, Any]) -> None:
-    """In the timeline, also in a contrast theme, which replaces the colours of a page by a few, W, A, S and D zoom and move, arrows go from pipeline to pipeline and to the frame above, N goes
-    to the next late frame, from which a button leads to the pipeline that held it, and Escape takes the panel away."""
+    """In the timeline, W, A, S and D zoom and move, arrows go from pipeline to pipeline and to the frame above, N goes
+    to the next late frame, from which a button leads to the pipeline that held it, and Escape takes the panel away. A
+    contrast theme, which replaces the colours of a page by a few, leaves the charts theirs."""
     with opened(browser, frames, **look) as page:
         keys(page, "w", "d")
         assert shown(page) == "Shown: 30 s to 60 s of 60 s."

@@ -79,7 +79,7 @@ def test_damage_is_named() -> None:
 
 @pytest.mark.parametrize("size", [1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
 def test_hostile_length(size: int) -> None:
-    """A length beyond the file, under a header that verifies, is neither read nor allocated. At the end it is a torn tail if a
+    """A length beyond the file, under a valid header, is neither read nor allocated. At the end it is a torn tail if a
     record can be that long. Elsewhere, the records after it are found."""
     start = 256 + len(record(b"good"))
     tail = "truncated" if size <= format.MAX_RECORD_BYTES else "impossible"
@@ -210,27 +210,18 @@ NOTE_HEX = (
 # ---- Sealing -------------------------------------------------------------------------------------
 
 
-def cell(data: bytes) -> list[bytes | memoryview]:
-    return format.record_parts(format.CELL, data, create_ns=1)
-
-
 def journal_of(folder: Folder, *datas: bytes) -> Path:
     journal = Journal(folder, 7)
     for data in datas:
-        journal.append(cell(data))
+        journal.append(format.record_parts(format.CELL, data))
     journal.close()
     assert journal.path is not None
     return Path(journal.path)
 
 
-def embedded() -> bytes:
-    """Returns data of a cell that contains a whole record at a place where a record may begin."""
-    return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
-
-
 def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
-    """After a damaged header, data of that record that looks like a record is not used."""
-    path = journal_of(folder, embedded(), b"the next")
+    """After a damaged header, data of that record that looks like a record, where one may begin, is not used."""
+    path = journal_of(folder, bytes(64) + record(b"looks like a cell") + bytes(640), b"the next")
     flip(path, format.FILE_HEADER.size + 20)
     found, result = loaded(folder, 7)
     assert found == [b"the next"]

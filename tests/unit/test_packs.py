@@ -205,22 +205,22 @@ def test_a_compaction_that_is_given_up_while_the_disk_works_leaves_everything(
 # ---- The claim -----------------------------------------------------------------------------------
 
 
-START = """
+#: A process that ends when half a pack is written.
+DIES = """
 import os, sys
-from pylayer.common import flat
-from pylayer.common.identity import Identity
 from pylayer.store.compaction import Claim
-from pylayer.store.folder import Folder
+from pylayer.store.folder import folders
 from pylayer.store.pack import PackWriter
-folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
+(folder,) = folders(sys.argv[1])
+Claim(folder).acquire()
+PackWriter(f"{folder.path}/1.pack", folder.identity)
+os._exit(0)
 """
-#: The process ends when half a pack is written.
-DIES = "Claim(folder).acquire(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
 
 
 def abandon(folder: Folder) -> None:
     """Takes the claim in a process that dies in the middle of a pack."""
-    run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
+    run_python(DIES, folder.root)
     assert any(name.startswith("compacting.") for name in os.listdir(folder.path))
 
 

@@ -16,14 +16,14 @@ from pylayer.store import format, timeline
 from pylayer.store.timeline import FRAME_NS, Event, Present, RunFile, Usual, read
 
 
-def events(root: Path, name: str = "run") -> list[Event]:
-    line = timeline.read(str(root), name)
+def events(root: Path) -> list[Event]:
+    line = timeline.read(str(root), "run")
     assert line is not None and line.outcome == "ok"
     return line.events
 
 
-def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) -> RunFile:
-    file = RunFile(str(root), name, IDENTITY, 7, "stutter", limit)
+def written(root: Path, *added: Event, limit: int = 1 << 20) -> RunFile:
+    file = RunFile(str(root), "run", IDENTITY, 7, "stutter", limit)
     for event in added:
         file.add(event)
     file.flush()
@@ -178,11 +178,9 @@ def presents() -> list[Present]:
     return found
 
 
-def frames_written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> RunFile:
+def frames_written(root: Path, presents: list[Present], limit: int) -> RunFile:
     """Writes a timeline in flushes of 100 frames."""
     line = RunFile(str(root), "run", IDENTITY, limit=limit)
-    for event in events or ():
-        line.add(event)
     for first in range(0, len(presents), 100):
         line.present(presents[first : first + 100])
         line.flush()
@@ -191,23 +189,17 @@ def frames_written(root: Path, presents: list[Present], limit: int, events: list
 
 
 def test_a_timeline_that_is_full_of_frames(tmp_path: Path, presents: list[Present]) -> None:
-    """Frames fill half of a timeline. What is not kept is counted."""
+    """Frames fill half of a timeline. What is not kept is counted, and the layer's own counts are told. It counts late
+    frames by one budget, so for another one their number is unknown. The longest frame is known for each."""
     file = frames_written(tmp_path, presents, 20 << 10)
     line = read(str(tmp_path), "run")
     assert line is not None and 2000 < len(line.presents[1][0]) == COUNT - file.frames_left_out < COUNT
     late = late_frames.late(line, FRAME_NS)
     assert late and all(own.frame.number % EVERY == 0 and own.usual_ns == USUAL for own in late)
-
-
-def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Present]) -> None:
-    """If the timeline lacks frames, the layer's own counts are told. It counts late frames by one budget, so for
-    another one their number is unknown. The longest frame is known for each."""
-    frames_written(tmp_path, presents, 20 << 10)
-    line = read(str(tmp_path), "run")
     counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
-    for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
+    for budget, number in ((FRAME_NS, 400), (8 * MS, None)):
         told = late_frames.row(counted, line, late_frames.late(line, budget), budget, MONOTONIC)
-        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
+        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, number, LATE)
 
 
 def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:

@@ -136,13 +136,12 @@ def write_journal(path: Path, identity: Identity, *records: bytes, program_id: i
     return path
 
 
-def run_python(code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+def run_python(code: str, *arguments: str) -> str:
     """Returns the output of a fresh interpreter with this one's module path."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, *arguments],
         capture_output=True,
         text=True,
-        env=environment,
         timeout=60,
         check=False,
     )
