@@ -15,10 +15,11 @@ from pathlib import Path
 from world import BUILD, World
 
 from pylayer.common import file_kinds
+from pylayer.common.identity import Identity
 from pylayer.store import contents, format, journal, reader
 from pylayer.store.compaction import SMALL_PACK_BYTES
 from pylayer.store.contents import fingerprints_of
-from pylayer.store.folder import Folder, identity_names, read_identity
+from pylayer.store.folder import Folder, folders
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
 
@@ -69,11 +70,7 @@ class StoreReader:
         """What every program finds, and what does not verify, torn tails of journals included."""
         content: Content = {}
         damage: list[Damage] = []
-        for name in identity_names(self.root):
-            identity = read_identity(self.root, name)
-            if identity is None:
-                continue
-            folder = Folder(self.root, identity)
+        for folder in folders(self.root):
             seen: set[str] = set()
             again = True
             while again:  # what vanishes was compacted, and its pack is there
@@ -82,7 +79,7 @@ class StoreReader:
                 for path in paths:
                     seen.add(path)
                     try:
-                        found, wrong = self._file(path, name, identity.digest)
+                        found, wrong = self._file(path, folder.identity)
                     except FileNotFoundError:
                         again = True
                         continue
@@ -91,22 +88,22 @@ class StoreReader:
                     damage += wrong
         return content, damage
 
-    def _file(self, path: str, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
+    def _file(self, path: str, identity: Identity) -> tuple[Content, list[Damage]]:
         reader = Reader(path)
         key = (path, reader.size)
         if key not in self._known or path.endswith(journal.OPEN):
-            self._known[key] = self._read(reader, name, identity_digest)
+            self._known[key] = self._read(reader, identity)
         return self._known[key]
 
     @staticmethod
-    def _read(reader: Reader, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
+    def _read(reader: Reader, identity: Identity) -> tuple[Content, list[Damage]]:
         damage: list[Damage] = []
-        header, outcome = reader.header(identity_digest)
+        header, outcome = reader.header(identity.digest)
         if header is None:
             return {}, [Damage(reader.path, outcome)]
         parts = reader.content(header, damage)
         records = [record for part in parts for record in part.records if record.magic != format.BINARIES]
-        return {(name, header.program): {number for record in records for _, number in record.cells}}, damage
+        return {(identity.name, header.program): {number for record in records for _, number in record.cells}}, damage
 
 
 def is_torn_tail(damage: Damage) -> bool:
@@ -148,10 +145,7 @@ def not_compacted(root: Path) -> list[str]:
 
 def split_journals(world: World, count: int) -> None:
     """Makes so many closed journals of what the store's journals and packs hold."""
-    (name,) = identity_names(str(world.store))
-    identity = read_identity(str(world.store), name)
-    assert identity is not None
-    folder = Folder(str(world.store), identity)
+    folder = world.folder()
     paths = folder.files(None, (journal.CLOSED, file_kinds.PACK))
     records = []
     for path in paths:

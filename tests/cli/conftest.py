@@ -11,7 +11,7 @@ from cli.user import User
 
 @pytest.fixture
 def user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
-    """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV RADV."""
+    """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV RADV, or another."""
     return User(tmp_path, getattr(request, "param", "test"))
 
 
@@ -27,9 +27,3 @@ def elsewhere(tmp_path: Path) -> User:
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     return User(directory)
-
-
-@pytest.fixture
-def lavapipe_user(tmp_path: Path) -> User:
-    """A user with Lavapipe, whose pipeline cache is a stub."""
-    return User(tmp_path, "lavapipe")

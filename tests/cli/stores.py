@@ -18,13 +18,16 @@ from pylayer.common import file_kinds, owner
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity
 from pylayer.common.outcomes import HEADER, HEADER_VERSION_ONE
+from pylayer.common.settings import Limits
 from pylayer.store import format
 from pylayer.store.block_list import DAY, DECIDED, RECORD, Block
 from pylayer.store.cache_history import Known
+from pylayer.store.checking import Checked
 from pylayer.store.compaction import Compaction
 from pylayer.store.contents import used_parts
 from pylayer.store.folder import Folder
 from pylayer.store.format import number_of
+from pylayer.store.maintenance import maintain
 from pylayer.values import DeviceFacts
 
 GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")
@@ -109,6 +112,12 @@ class Store:
             list(compaction.steps())
             assert compaction.written and not compaction.damage
 
+    def mend(self) -> None:
+        """Repairs what is damaged, as a run does while it is idle."""
+        report = Checked(str(self.root))
+        list(report.steps(lambda name: name == self.path.name, None))
+        assert [*maintain(self.folder, report.damage, Limits(1 << 40), lambda text: None)]
+
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Returns the numbers of the pipelines that a run of the program would load."""
         found = disk.load(self.folder, program_id(*program)).cells.values()
@@ -126,11 +135,9 @@ class Store:
 def ended(head: bytes) -> bytes:
     """Returns a file header whose writer has ended: its pid belongs to no process."""
     place, _, namespace, ticks = owner.this_process()
-    changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
     fields[17:21] = [place, 0x7FFFFFFE, namespace, ticks]
-    changed[:] = format.FILE_HEADER.pack(*fields)
-    body = bytes(changed[: format.HASHED_FILE_HEADER])
+    body = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
 
 

@@ -33,14 +33,6 @@ from pylayer.cli.manifests import LIBRARY_NAME
 from pylayer.store.block_list import DAY, LAYER_OFF
 from pylayer.store.runs import read_all
 
-LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
-
-#: A driver that ends the process at the first call.
-CRASHING_DRIVER = """
-#include <stdlib.h>
-__attribute__((visibility("default"))) int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) { abort(); }
-"""
-
 
 def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
     """Returns the checks by name, and the devices."""
@@ -55,7 +47,7 @@ def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, d
 @ON_RADV
 def test_radv(user: User) -> None:
     """On RADV everything is fine: a program's second run finds its pipeline. Identity and mode are those of other
-    programs."""
+    programs. The user's policy file decides the mode."""
     checks, devices = doctor(user)
     # In a container without a lasting store, doctor warns: test_inside_a_container.
     assert {check["status"] for name, check in checks.items() if name != "container"} == {"ok"}
@@ -66,16 +58,21 @@ def test_radv(user: User) -> None:
     user.demo(4)
     (run,) = read_all(str(user.store))
     assert (device["identity"], device["name"], device["mode"]) == (run["identity"], run["device"], run["mode"])
+    user.policy_file.write_text('rules: [{match: {vendor: 0x1002}, set: {mode: "off"}}]\n')
+    checks, (device,) = doctor(user)
+    assert str(user.policy_file) in checks["policy"]["found"]
+    assert device["mode"] == "off" and "policy file" in device["reason"]
 
 
-def test_lavapipe(lavapipe_user: User) -> None:
+@pytest.mark.parametrize("user", ["lavapipe"], indirect=True)
+def test_lavapipe(user: User) -> None:
     """On Lavapipe the layer works but has nothing to store. doctor names the stub cache."""
-    checks, devices = doctor(lavapipe_user)
+    checks, devices = doctor(user)
     assert checks["layer"]["status"] == "ok" and checks["devices"]["status"] == "warning"
     (device,) = devices
     assert device["mode"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
     assert device["status"] == "warning" and "nothing is stored" in device["tried"]
-    text = lavapipe_user.pylayer("doctor").stdout
+    text = user.pylayer("doctor").stdout
     assert text.endswith("nothing to do: no device has pipelines to store.\n") and "works" not in text
 
 
@@ -86,23 +83,14 @@ def test_leaves_no_trace_in_statistics(user: User) -> None:
     assert not user.store.exists() or not list(user.store.iterdir())
 
 
-def test_no_driver(user: User) -> None:
-    """Without a driver the layer cannot work. doctor shows the loader's answer and what to do."""
+def test_no_driver_that_works(user: User) -> None:
+    """Without a driver the layer cannot work. doctor shows the loader's answer and what to do, or how the driver
+    crashes."""
     environment = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     checks, devices = doctor(user, 1, **environment)
     assert checks["devices"]["status"] == "problem" and "river" in checks["devices"]["found"]
     assert checks["layer"]["status"] == "skipped" and devices == []
-
-
-def test_crashing_driver(user: User, tmp_path: Path) -> None:
-    """A driver that crashes is reported in a line."""
-    source, library, icd = tmp_path / "crash.c", tmp_path / "libcrash.so", tmp_path / "crash.json"
-    source.write_text(CRASHING_DRIVER)
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source], check=True)
-    icd.write_text(
-        f'{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}", "api_version": "1.3.0"}}}}'
-    )
-    checks, _ = doctor(user, 1, VK_DRIVER_FILES=str(icd), VK_ICD_FILENAMES=str(icd))
+    checks, _ = doctor(user, 1, PYLAYER_TEST_DRIVER="create-instance=abort")
     assert "SIGABRT" in checks["devices"]["found"]
 
 
@@ -115,12 +103,12 @@ def for_newer_c_library(data: bytes) -> bytes:
 
 #: Files of the package and what becomes of their bytes, or None if they are gone; what doctor says of the layer.
 DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes] | None, str]] = {
-    "library removed": (LIBRARY, None, "missing"),
-    "library broken": (LIBRARY, lambda data: b"no library" * 1000, "ELF"),
+    "library removed": (LIBRARY_NAME, None, "missing"),
+    "library broken": (LIBRARY_NAME, lambda data: b"no library" * 1000, "ELF"),
     # As an installation that was interrupted leaves it: the probe crashes, and doctor does not.
-    "library cut off": (LIBRARY, lambda data: data[: len(data) // 20], "does not load"),
-    "another library": (LIBRARY, lambda data: disk.LIBRARY.read_bytes(), "not a Vulkan layer"),
-    "library for a newer C library": (LIBRARY, for_newer_c_library, "GLIBC_9.34"),
+    "library cut off": (LIBRARY_NAME, lambda data: data[: len(data) // 20], "does not load"),
+    "another library": (LIBRARY_NAME, lambda data: disk.LIBRARY.read_bytes(), "not a Vulkan layer"),
+    "library for a newer C library": (LIBRARY_NAME, for_newer_c_library, "GLIBC_9.34"),
     "Python for a newer C library": ("_private/lib/*", for_newer_c_library, "GLIBC_9.34"),
     # Without these the layer would silently do nothing.
     "interpreter removed": ("_private/lib", None, ""),
@@ -183,26 +171,13 @@ def test_layer_disabled(user: User) -> None:
     assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
 
 
-@ON_RADV
-def test_policy_file_decides(user: User) -> None:
-    """The user's policy file decides the mode that doctor shows for the device."""
-    policy = user.policy_file
-    policy.write_text('rules: [{match: {vendor: 0x1002}, set: {mode: "off"}}]\n')
-    checks, (device,) = doctor(user)
-    assert str(policy) in checks["policy"]["found"]
-    assert device["mode"] == "off" and "policy file" in device["reason"]
-
-
 def test_store_unusable(user: User) -> None:
-    """A store that cannot be written to is a problem, but doctor still checks everything else."""
+    """A store that cannot be written to, or that others may write to, is a problem, but doctor still checks everything
+    else."""
     (user.home / "file").write_text("")
     checks, devices = doctor(user, 1, PYLAYER_STORE=str(user.home / "file" / "store"))
     assert checks["store"]["status"] == "problem"
     assert checks["layer"]["status"] == "ok" and len(devices) == 1
-
-
-def test_store_writable_by_others(user: User) -> None:
-    """A store that others may write to is a problem, because the layer refuses it."""
     user.store.mkdir(parents=True)
     user.store.chmod(0o777)
     checks, _ = doctor(user, 1)
@@ -247,27 +222,25 @@ def test_threads_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Containers ----------------------------------------------------------------------------------
 
 
-def named(user: User, name: str, **environment: str) -> list[dict[str, str]]:
-    """Returns doctor's checks of one name."""
-    return [check for check in user.json("doctor", **environment)["checks"] if check["name"] == name]
-
-
 def test_inside_a_container(user: User) -> None:
     """In a container, doctor says which one it is and whether the store outlives it."""
-    (check,) = named(user, "container", container="lilypond")
+    check = doctor(user, container="lilypond")[0]["container"]
     lost = user.home.stat().st_dev == Path("/").stat().st_dev
     assert check["status"] == (WARNING if lost else OK)
     assert str(user.store) in check["found"] if lost else "not in the container's own" in check["found"]
 
 
-@pytest.mark.parametrize(("place", "is_lost"), [("/no/such/store", True), ("/proc/self/store", False)])
-def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, is_lost: bool) -> None:
-    """A store in the container's own file system is a warning, even if it does not exist yet. One on a volume is
-    not."""
-    monkeypatch.setattr(checking, "container", lambda environment: "docker")
-    (check,) = checking.check_container(place)
-    assert check.status == (WARNING if is_lost else OK)
-    assert not is_lost or (place in check.found and "PYLAYER_STORE" in check.advice)
+@pytest.mark.parametrize(
+    ("name", "place", "found"),
+    [("docker", "/no/such/store", [WARNING]), ("docker", "/proc/self/store", [OK]), ("", "/store", [])],
+)
+def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, name: str, place: str, found: list[str]) -> None:
+    """A store in the container's own file system is a warning, even if it does not exist yet. One on a volume is not.
+    Outside of containers, doctor has no line about them."""
+    monkeypatch.setattr(checking, "container", lambda environment: name)
+    checks = checking.check_container(place)
+    assert [check.status for check in checks] == found
+    assert all(place in check.found and "PYLAYER_STORE" in check.advice for check in checks if check.status == WARNING)
 
 
 @pytest.mark.parametrize(
@@ -284,12 +257,6 @@ def test_which_container(tmp_path: Path, file: str, text: str, environment: dict
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(text)
     assert container(environment, str(tmp_path)) == name
-
-
-def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside of containers, doctor has no line about them."""
-    monkeypatch.setattr(checking, "container", lambda environment: "")
-    assert checking.check_container("/store") == []
 
 
 def test_installed_in_usr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -378,9 +345,8 @@ def test_running_without_the_layer(user: User, game: Path, environment: dict[str
     with running(user, game, "--count", 14336, **environment) as process:
         said = user.says("doctor", GAME, status=1)
         first = said.splitlines()[0]
-        assert (
-            first.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing") and says in first
-        )
+        assert first.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing")
+        assert says in first
 
 
 def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
@@ -397,17 +363,13 @@ def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
 
 
 def test_last_run(user: User, game: Path) -> None:
-    """A program that is not running has the answer of its last run."""
+    """A program that is not running has the answer of its last run. One of which nothing is known is off."""
     user.pylayer("run", "--", game, "--count", 4)
     done = user.pylayer("doctor", GAME)
     first, device = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert first.startswith(f"On: in the last run of {GAME}") and first.endswith("; it is not running now.")
     assert "mode cells" in device and "4 compiled" in device
-
-
-def test_unknown_program(user: User) -> None:
-    """A program of which nothing is known is off."""
     assert "no run of it under the layer is recorded" in user.json("doctor", TOOL, status=1)["answer"]
 
 
@@ -416,10 +378,8 @@ def test_skip_rule(user: User) -> None:
     write_game(user)
     user.policy_file.write_text("skip: [{executable: game-*}]\n")
     found = user.json("doctor", GAME, status=1)
-    assert (
-        found["answer"]
-        == f"Off: the skip rule executable: game-* excludes {GAME}; pylayer off {GAME} --undo includes it."
-    )
+    says = f"Off: the skip rule executable: game-* excludes {GAME}; pylayer off {GAME} --undo includes it."
+    assert found["answer"] == says
     assert [fact["name"] for fact in found["facts"]] == ["last run under the layer"]
 
 
@@ -471,12 +431,8 @@ LOADERS = {"system": "", **({"browser": BROWSERS[0]} if BROWSERS else {})}
 EXPLICIT, IMPLICIT, BOTH, NONE = "explicit", "implicit", "both", ""
 ON, NAMED = {"ENABLE_PYLAYER": "1"}, {"VK_INSTANCE_LAYERS": LAYER_NAME}
 DISABLED, ENABLED, ALLOWED = (f"VK_LOADER_LAYERS_{word}" for word in ("DISABLE", "ENABLE", "ALLOW"))
-PATH, ADD_PATH, IMPLICIT_PATH, ADD_IMPLICIT_PATH = (
-    "VK_LAYER_PATH",
-    "VK_ADD_LAYER_PATH",
-    "VK_IMPLICIT_LAYER_PATH",
-    "VK_ADD_IMPLICIT_LAYER_PATH",
-)
+PATH, ADD_PATH = "VK_LAYER_PATH", "VK_ADD_LAYER_PATH"
+IMPLICIT_PATH, ADD_IMPLICIT_PATH = "VK_IMPLICIT_LAYER_PATH", "VK_ADD_IMPLICIT_LAYER_PATH"
 
 #: What is installed, the variables, and what doctor says if the layer is not loaded.
 COMBINATIONS = [

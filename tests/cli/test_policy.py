@@ -53,14 +53,17 @@ def test_each_error_is_a_line(user: User, file: Path) -> None:
         ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("\n\npolicy: a:B\n", 3, 1, "No such file or directory"),
+        ('"\\e[31mred": 1\n', 1, 1, "unknown key"),
     ],
 )
 def test_places(user: User, file: Path, text: str, line: int, column: int, message: str) -> None:
-    """Errors of YAML, of the schema, and of what the file names all have line and column."""
+    """Errors of YAML, of the schema, and of what the file names all have line and column. Terminal control characters
+    are not printed."""
     file.write_bytes(text.encode())
     done = user.pylayer("policy", "check")
     found, _ = done.stdout.splitlines()
     assert done.returncode == 1 and found.startswith(f"{file}:{line}:{column}: ") and message in found
+    assert "\x1b" not in found
 
 
 def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None:
@@ -68,16 +71,6 @@ def test_class_that_is_not_there_leaves_the_rest(user: User, file: Path) -> None
     file.write_text("policy: a:B\nmax_store_mib: 7\n")
     assert user.json("ls")["max_store_bytes"] == 7 << 20
     assert "in force" not in user.pylayer("trim").stderr
-
-
-def test_valid_files(user: User, file: Path) -> None:
-    """With a valid file, and with no file, check ends with status 0 and says what is in force."""
-    assert user.says("policy", "check") == f"There is no policy file at {file}: the defaults are in force.\n"
-    file.write_text("preset: players\n")
-    assert user.says("policy", "check") == f"{file} is valid, over the preset players.\n"
-    other = user.directory / "other.yaml"
-    other.write_text("settings: {mode: off}\n")
-    assert user.pylayer("policy", "check", "other.yaml").stdout == "other.yaml is valid.\n"
 
 
 def test_files_that_cannot_be_read(user: User, file: Path) -> None:
@@ -91,12 +84,6 @@ def test_files_that_cannot_be_read(user: User, file: Path) -> None:
     file.chmod(0o600)
     file.write_bytes(b"share: all\n# \xff\n")
     assert f"{file}:2:1: not UTF-8" in user.pylayer("policy", "check").stdout
-
-
-def test_hostile_names(user: User, file: Path) -> None:
-    """Terminal control characters are not printed."""
-    file.write_text('"\\e[31mred": 1\n')
-    assert "\x1b" not in user.pylayer("policy", "check").stdout
 
 
 # ---- what is written, and the schema -------------------------------------------------------------------
@@ -223,19 +210,23 @@ def test_other_files_are_explained(user: User) -> None:
     assert "/no/such/file" in user.fails("policy", "explain", PYLAYER_CONFIG="/no/such/file")
 
 
+#: The beginning of a policy class with a plan_device of its own.
+MINE = """\
+from pylayer.policy import Policy
+class Mine(Policy):
+    def plan_device(self, program, facts, settings):
+        plan = super().plan_device(program, facts, settings)
+"""
+
+
 def test_policy_class_is_asked(user: User, file: Path) -> None:
     """The plan is that of the user's policy class. If the class fails, explain says so."""
-    source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"
-    source += "    def plan_device(self, program, facts, settings):\n"
-    (file.parent / "mine.py").write_text(
-        f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.mode = 3\n        return plan\n"
-    )
+    (file.parent / "mine.py").write_text(f"{MINE}        plan.mode = 3\n        return plan\n")
     file.write_text("policy: mine:Mine\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"]["mode"] == "observe" and device["reason"] == "chosen by the policy class"
     assert "Mode observe: chosen by the policy class" in user.pylayer("policy", "explain", "x").stdout
-    (file.parent / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
+    (file.parent / "mine.py").write_text(f"{MINE}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]
     (file.parent / "mine.py").write_text("this is no Python\n")
@@ -253,13 +244,10 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
 )
 def test_check_tries_the_policy_class(user: User, file: Path, body: str, says: str) -> None:
     """check asks a policy class for a plan of the devices here, and names what it raises and the line."""
-    source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"
-    source += "    def plan_device(self, program, facts, settings):\n"
-    source += "        plan = super().plan_device(program, facts, settings)\n"
     file.write_text("share: all\npolicy: mine:Mine\n")
-    (file.parent / "mine.py").write_text(f"{source}        print(plan)\n        return plan\n")
+    (file.parent / "mine.py").write_text(f"{MINE}        print(plan)\n        return plan\n")
     assert user.pylayer("policy", "check").returncode == 0
-    (file.parent / "mine.py").write_text(f"{source}        {body}\n        return plan\n")
+    (file.parent / "mine.py").write_text(f"{MINE}        {body}\n        return plan\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and f"policy.yaml:2:1: policy: {says}" in done.stdout
     assert ("(mine.py, line 5)" in done.stdout) == ("no Plan" not in says) and "frozen" not in done.stdout
@@ -280,60 +268,57 @@ def system(user: User) -> Path:
     return path
 
 
-@pytest.fixture
-def own(user: User) -> Path:
-    """Returns the place of the user's policy file. There is none yet."""
-    return user.policy_file
-
-
-def test_check(user: User, system: Path, own: Path) -> None:
-    """check reads both files, says of each whether it is valid, and compiles them for the next program."""
+def test_check(user: User, system: Path, file: Path) -> None:
+    """check reads both files, says of each whether it is valid, and compiles them for the next program. Without a file
+    it says what is in force."""
+    assert user.says("policy", "check") == f"There is no policy file at {file}: the defaults are in force.\n"
     system.write_text("preset: fleets\n")
-    assert user.pylayer("policy", "check").stdout == f"{system} is valid, over the preset fleets.\n"
-    own.write_text(MODE)
-    assert user.says("policy", "check") == f"{system} is valid, over the preset fleets.\n{own} is valid.\n"
+    assert user.says("policy", "check") == f"{system} is valid, over the preset fleets.\n"
+    file.write_text(MODE)
+    assert user.says("policy", "check") == f"{system} is valid, over the preset fleets.\n{file} is valid.\n"
     assert len(list(user.store.glob("policy/*.flat"))) == 2
-    assert user.pylayer("policy", "check", own).stdout == f"{own} is valid.\n"
+    (user.directory / "other.yaml").write_text(MODE)
+    assert user.says("policy", "check", "other.yaml") == "other.yaml is valid.\n"
 
 
-def test_check_names_the_file_at_fault(user: User, system: Path, own: Path) -> None:
+def test_check_names_the_file_at_fault(user: User, system: Path, file: Path) -> None:
     """Each problem has its file."""
     system.write_text("settings:\n  mde: cells\n")
-    own.write_text(MODE)
+    file.write_text(MODE)
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and f"{system}:2:3: unknown key 'mde'" in done.stdout
-    assert "1 problem: the layer uses nothing of this file.\n" in done.stdout and f"{own} is valid.\n" in done.stdout
+    assert "1 problem: the layer uses nothing of this file.\n" in done.stdout and f"{file} is valid.\n" in done.stdout
     system.write_text(MODE)
-    own.write_text("share: everybody\n")
+    file.write_text("share: everybody\n")
     done = user.pylayer("policy", "check")
-    assert f"{own}:1:8: share is" in done.stdout
+    assert f"{file}:1:8: share is" in done.stdout
     assert f"{system} is valid.\n" in done.stdout
 
 
-def test_explain(user: User, system: Path, own: Path) -> None:
+def test_explain(user: User, system: Path, file: Path) -> None:
     """explain names both files and says of each setting which of them it is from, also with another file than the
     user's."""
     system.write_text("max_store_mib: 7\nsettings:\n  mode: observe\n  driver_cache: replace\n")
-    own.write_text("settings:\n  driver_cache: keep\n")
+    file.write_text("settings:\n  driver_cache: keep\n")
     out = user.pylayer("policy", "explain", "game").stdout
-    assert out.startswith(f"Policy: {own}, over {system}\n")
-    for line in (f"observe  ({system}:3)", f"keep  ({own}:2)", f"7  ({system}:1)"):
+    assert out.startswith(f"Policy: {file}, over {system}\n")
+    for line in (f"observe  ({system}:3)", f"keep  ({file}:2)", f"7  ({system}:1)"):
         assert line in out, out
-    found = user.json("policy", "explain", "game", PYLAYER_CONFIG=str(own))
-    assert (found["file"], found["system_file"]) == (str(own), str(system))
+    found = user.json("policy", "explain", "game", PYLAYER_CONFIG=str(file))
+    assert (found["file"], found["system_file"]) == (str(file), str(system))
     assert found["devices"][0]["settings"]["mode"]["source"] == str(system)
-    own.unlink()
+    file.unlink()
     assert user.pylayer("policy", "explain").stdout.startswith(f"Policy: {system}\n")
     system.write_text("mode: 1\n")
     assert f"{system}, line 1: unknown key 'mode'" in user.pylayer("policy", "explain").stderr
 
 
-def test_off_and_on(user: User, system: Path, own: Path) -> None:
+def test_off_and_on(user: User, system: Path, file: Path) -> None:
     """on includes what the system's file skips, by an exception in the user's file. off says that it cannot exclude
     what the system's never_skip includes."""
     system.write_text("skip: [{executable: game}]\nnever_skip: [{executable: tool}]\n")
     assert "already off" in user.pylayer("off", "game").stdout
-    assert f'wrote never_skip {{executable: "game"}} to {own}:' in user.says("off", "--undo", "game")
+    assert f'wrote never_skip {{executable: "game"}} to {file}:' in user.says("off", "--undo", "game")
     assert user.json("policy", "explain", "game")["devices"][0]["skipped"] == ""
     write_run(user, program="tool", executable="tool")
     assert "never_skip of a policy file includes tool" in user.fails("off", "tool")
@@ -380,17 +365,6 @@ def test_off_and_undo(user: User, name: str) -> None:
     assert "already on" in user.pylayer("off", "--undo", "game").stdout
 
 
-def test_no_policy_file(user: User) -> None:
-    """Without a policy file, off makes one. The layer obeys it in the program's next run, and on ends that."""
-    user.demo(3)
-    assert user.pylayer("off", "pipelines").returncode == 0
-    user.demo(3)
-    assert len(list(read_all(str(user.store)))) == 1
-    assert user.pylayer("off", "--undo", "pipelines").returncode == 0
-    user.demo(3)
-    assert len(list(read_all(str(user.store)))) == 2
-
-
 def test_built_in_rule(user: User) -> None:
     """on makes an exception where another rule excludes the program, and off takes it away."""
     assert "already off, because of the built-in skip rule" in user.pylayer("off", "steam").stdout
@@ -399,9 +373,14 @@ def test_built_in_rule(user: User) -> None:
     assert user.pylayer("off", "steam").returncode == 0 and user.policy_file.read_text() == ""
 
 
+#: Without the rule's line, the file would not be valid.
+REMOVED = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer off'
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (f"{REMOVED}\n", "remove line 3 by hand"),
         ("settings: {mde: cells}\n", "Correct the file first: pylayer policy check"),
         ("never_skip: [{executable: 'g*'}]\n", "never_skip of a policy file includes game and overrides skip"),
         ("skip: []\n", 'add the item {executable: "game"} to its list skip by hand'),
@@ -413,15 +392,7 @@ def test_what_cannot_be_edited(user: User, text: str, says: str) -> None:
     """A file that is not valid, excludes the rule or has another layout stays as it is, and one line says why."""
     user.policy_file.write_text(text)
     write_run(user, program="game", executable="game")
-    assert says in user.fails("off", "game")
-    assert user.policy_file.read_text() == text
-
-
-def test_last_item_of_a_list_with_a_comment(user: User) -> None:
-    """Where the file would not be valid without the rule's line, it stays as it is, and one line says what to do."""
-    text = '# mine\nskip:  # launchers\n- {executable: "game"}  # by pylayer off\n'
-    user.policy_file.write_text(text)
-    assert "remove line 3 by hand" in user.fails("off", "--undo", "game")
+    assert says in user.fails("off", "game", *["--undo"] * text.startswith(REMOVED))
     assert user.policy_file.read_text() == text
 
 

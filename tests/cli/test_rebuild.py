@@ -111,12 +111,9 @@ def test_pipelines_that_harm(updater: User, action: str, why: str) -> None:
     assert numbers(one) == (0, 0) and one["not_tried"] == {why: lost}
     assert why in updater.pylayer("rebuild", **bad).stdout
     assert play(updater, **driver()) == (COUNT - lost, lost)
-    assert updater.pylayer("rm", "--pipelines", "--identity", newest(updater), "--yes").returncode == 0
+    newest = max(updater.store.glob("store/*"), key=lambda path: path.stat().st_ctime)
+    assert updater.pylayer("rm", "--pipelines", "--identity", newest.name, "--yes").returncode == 0
     assert numbers(rebuilt(updater, "--all", **driver())) == (COUNT, COUNT)
-
-
-def newest(user: User) -> str:
-    return max(user.store.glob("store/*"), key=lambda path: path.stat().st_ctime).name
 
 
 def test_device_that_cannot_be_created(updater: User) -> None:
@@ -140,19 +137,10 @@ def test_features_of_a_structure_that_the_driver_leaves_out(user: User) -> None:
     assert numbers(rebuilt(user, "--all", **driver(refuses))) == (1, 1)
 
 
-DECLINES = """\
-from pylayer.policy import Policy
-class Mine(Policy):
-    def keep_cell(self, cell, program, settings):
-        return False
-"""
-
-
-@pytest.mark.parametrize("policy", ['settings: {mode: "off"}', "settings: {store: read-only}", "policy: mine:Mine"])
+@pytest.mark.parametrize("policy", ['settings: {mode: "off"}', "settings: {store: read-only}"])
 def test_nothing_is_stored(updater: User, policy: str) -> None:
     """Where the layer stores nothing, one slice finds that out, and nothing is noted of the pipelines."""
     updater.policy_file.write_text(f"{policy}\n")
-    updater.policy_file.with_name("mine.py").write_text(DECLINES)
     one = rebuilt(updater, status=1, **driver())
     updater.policy_file.unlink()
     (why,) = one["not_rebuilt"]
@@ -169,14 +157,12 @@ def test_results_of_the_moment(updater: User, result: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_ended_in_the_middle(updater: User, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_in_the_middle(updater: User, number: signal.Signals) -> None:
     """After Ctrl-C, what was compiled until then is stored. A kill loses a slice. The next rebuild does the rest, and
     nothing is left of the first."""
     slow = driver("pipeline=slow:250?compile")
     process = subprocess.Popen(**updater.process(("rebuild", "--jobs", "1"), **slow), start_new_session=True)
-    end = time.monotonic() + 60
-    while not list(updater.store.glob("scratch.*/*.store/store/*/*.journal")) and time.monotonic() < end:
-        time.sleep(0.02)
+    replayer_of(process, updater, "/*.journal")
     os.kill(process.pid, number)
     assert process.wait(60) == -number
     one = rebuilt(updater, **driver())

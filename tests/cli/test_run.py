@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -16,6 +15,8 @@ from world import PACKAGE
 from pylayer import LAYER_NAME
 from pylayer.cli import status
 from pylayer.store.runs import read_all
+
+MANIFESTS = str(PACKAGE / "data" / "manifests")
 
 
 def program_environment(user: User, *options: str, **environment: str) -> dict[str, str]:
@@ -100,34 +101,30 @@ def test_environment(user: User) -> None:
     """Where nothing is set, the layer is asked for, and its manifest's directory added to the loader's own."""
     environment = program_environment(user)
     assert environment["VK_INSTANCE_LAYERS"] == LAYER_NAME
-    assert environment["VK_ADD_LAYER_PATH"] == str(PACKAGE / "data" / "manifests")
+    assert environment["VK_ADD_LAYER_PATH"] == MANIFESTS
     new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "PYLAYER_STDERR", "_"}
     assert {key: value for key, value in environment.items() if key not in new} == {
         key: value for key, value in user.environment.items() if key not in new
     }
 
 
-@pytest.mark.parametrize("value", ["/one:/two", ""])
-def test_layer_path(user: User, value: str) -> None:
-    """Where VK_LAYER_PATH is set, even to nothing, the loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
-    environment = program_environment(user, VK_LAYER_PATH=value)
-    ours = str(PACKAGE / "data" / "manifests")
-    assert environment["VK_LAYER_PATH"] == (f"{ours}:{value}" if value else ours)
-    assert "VK_ADD_LAYER_PATH" not in environment
-
-
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("variable", "before", "after"),
     [
-        ("VK_LAYER_other", f"{LAYER_NAME}:VK_LAYER_other"),
-        (LAYER_NAME, LAYER_NAME),
-        (f"VK_LAYER_a:{LAYER_NAME}:VK_LAYER_b", f"{LAYER_NAME}:VK_LAYER_a:VK_LAYER_b"),
-        ("", LAYER_NAME),
+        ("VK_INSTANCE_LAYERS", "VK_LAYER_other", f"{LAYER_NAME}:VK_LAYER_other"),
+        ("VK_INSTANCE_LAYERS", LAYER_NAME, LAYER_NAME),
+        ("VK_INSTANCE_LAYERS", f"VK_LAYER_a:{LAYER_NAME}:VK_LAYER_b", f"{LAYER_NAME}:VK_LAYER_a:VK_LAYER_b"),
+        ("VK_INSTANCE_LAYERS", "", LAYER_NAME),
+        ("VK_LAYER_PATH", "/one:/two", f"{MANIFESTS}:/one:/two"),
+        ("VK_LAYER_PATH", "", MANIFESTS),
     ],
 )
-def test_instance_layers(user: User, before: str, after: str) -> None:
-    """The layer comes first and once; the others stay in their order."""
-    assert program_environment(user, VK_INSTANCE_LAYERS=before)["VK_INSTANCE_LAYERS"] == after
+def test_variables_that_are_set(user: User, variable: str, before: str, after: str) -> None:
+    """The layer comes first and once; the others stay in their order. Where VK_LAYER_PATH is set, even to nothing, the
+    loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
+    environment = program_environment(user, **{variable: before})
+    assert environment[variable] == after
+    assert ("VK_ADD_LAYER_PATH" in environment) == (variable != "VK_LAYER_PATH")
 
 
 @pytest.mark.parametrize("layer_path", [None, "", "/nonexistent"])
@@ -242,16 +239,6 @@ def test_summary_of_its_own(user: User) -> None:
     assert "nothing was recorded" in alone.stderr
 
 
-def test_summary_of_an_excluded_program(user: User) -> None:
-    """If a rule excludes the program, --summary names the command that says so. `off --undo` includes the program."""
-    game = user.directory / "steam"
-    shutil.copy(DEMO, game)
-    done = user.pylayer("run", "--summary", "--", game, "--count", 1)
-    assert "pylayer doctor steam " in done.stderr.splitlines()[-1]
-    assert user.pylayer("off", "--undo", "steam").returncode == 0
-    assert "nothing was recorded" not in user.pylayer("run", "--summary", "--", game, "--count", 1).stderr
-
-
 @pytest.mark.parametrize(
     ("words", "environment", "says"),
     [
@@ -259,6 +246,7 @@ def test_summary_of_an_excluded_program(user: User) -> None:
         ("true", {"VK_LOADER_LAYERS_DISABLE": "~all~"}, "VK_LOADER_LAYERS_DISABLE=~all~ names the layer"),
         ("true", {}, "created no Vulkan device"),
         ("steam", {}, "the built-in skip rule executable: steam excludes steam"),
+        ("steam", {}, "pylayer doctor steam "),
         ("flatpak", {}, "flatpak starts programs in a container"),
         ("setuid", {}, "setuid has elevated privileges"),
         ("launcher", {}, "launcher has ended, and what it started still runs: "),

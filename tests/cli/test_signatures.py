@@ -8,7 +8,6 @@ import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli import stores
@@ -54,12 +53,6 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Farm:
 
 
 @pytest.fixture
-def public(farm: Farm) -> str:
-    """The public key of ``farm.key``."""
-    return farm.public
-
-
-@pytest.fixture
 def signed(farm: Farm, tmp_path: Path) -> Path:
     """A copy of the signed export of the game."""
     return Path(shutil.copy(farm.export("game"), tmp_path))
@@ -92,31 +85,24 @@ def test_new_key(farm: Farm) -> None:
     assert farm.public.startswith(KEY) and len(farm.public) == len(KEY) + 44
 
 
-def unusable_key(path: Path, what: str) -> None:
-    """Makes what its name says."""
-    if what == "fifo":
-        os.mkfifo(path, 0o600)
-    elif what in ("encrypted", "ed448"):
-        key: Any = Ed25519PrivateKey.generate() if what == "encrypted" else ed448.Ed448PrivateKey.generate()
-        hidden: Any = (
-            serialization.BestAvailableEncryption(b"x") if what == "encrypted" else serialization.NoEncryption()
-        )
-        path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, hidden))
-        path.chmod(0o600)
-    else:
-        path.write_text("no key")
-        path.chmod(0o600)
+PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+#: Files that are no key.
+NO_KEYS = {
+    "text": b"no key",
+    "encrypted": Ed25519PrivateKey.generate().private_bytes(PEM, PKCS8, serialization.BestAvailableEncryption(b"x")),
+    "ed448": ed448.Ed448PrivateKey.generate().private_bytes(PEM, PKCS8, serialization.NoEncryption()),
+}
 
 
-@pytest.mark.parametrize("what", ["readable", "text", "fifo", "encrypted", "ed448"])
+@pytest.mark.parametrize("what", ["readable", "fifo", *NO_KEYS])
 def test_key_that_cannot_be_used(tmp_path: Path, farm: Farm, what: str) -> None:
     """A key that others may read, or that is none, is not read, and one line says why."""
     path = tmp_path / what
-    if what == "readable":
-        path.write_bytes(farm.key.read_bytes())
-        path.chmod(0o640)
+    if what == "fifo":
+        os.mkfifo(path, 0o600)
     else:
-        unusable_key(path, what)
+        path.write_bytes(NO_KEYS.get(what, farm.key.read_bytes()))
+        path.chmod(0o640 if what == "readable" else 0o600)
     with pytest.raises(Failure, match="cannot be used as a key") as raised:
         read_key(str(path))
     assert "\n" not in str(raised.value)
@@ -151,13 +137,13 @@ def test_where_no_signature_is_required(farm: Farm, elsewhere: User) -> None:
     assert f"signed by a key that is not trusted, {farm.public}" in elsewhere.says("import", farm.export("game"))
 
 
-def test_signed_bytes(signed: Path, public: str) -> None:
+def test_signed_bytes(signed: Path, farm: Farm) -> None:
     """The bytes of docs/internals/format.md: an export, and a trailer that any Ed25519 implementation can verify."""
     data = signed.read_bytes()
     pack, trailer = data[:-128], data[-128:]
     magic, size, _when, zero, key, signature = struct.unpack("<8sQQQ32s64s", trailer)
     assert (magic, size, zero) == (b"PYLSIGN1", len(pack), 0)
-    assert signatures.public_text(key) == public
+    assert signatures.public_text(key) == farm.public
     message = b"pylayer pack v1\0" + trailer[:64] + hashlib.sha512(pack).digest()
     Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
 
@@ -175,16 +161,12 @@ def why_refused(path: Path, *keys: str, required: str = "it must be") -> str:
     return str(raised.value)
 
 
-def test_unsigned_is_refused(farm: Farm, elsewhere: User) -> None:
-    """Where a signature is required, a file without one is refused, and the line says what requires it."""
-    trust(elsewhere, farm.public)
+def test_unsigned_and_other_keys_are_refused(farm: Farm, elsewhere: User) -> None:
+    """Where a signature is required, a file without one is refused, and the line says what requires it. A key that the
+    policy file does not list is as good as none, and so is any key where it lists none."""
+    trust(elsewhere, signatures.public_text(bytes(32)))
     told = refused(elsewhere, farm.export("unsigned"))
     assert "it is not signed" in told and "policy.yaml" in told
-
-
-def test_other_key_is_refused(farm: Farm, elsewhere: User) -> None:
-    """A key that the policy file does not list is as good as none, and so is any key where it lists none."""
-    trust(elsewhere, signatures.public_text(bytes(32)))
     told = refused(elsewhere, farm.export("game"))
     assert farm.public in told and "does not list" in told
     assert "does not list" in why_refused(farm.export("game"))
@@ -233,11 +215,11 @@ def test_malformed_key_in_the_policy_file(elsewhere: User, key: str) -> None:
     assert "pylayer key" in said and "line 2" in said
 
 
-def test_changed_while_it_is_imported(signed: Path, public: str) -> None:
+def test_changed_while_it_is_imported(signed: Path, farm: Farm) -> None:
     """What was verified is what is imported: a file that is overwritten in between changes nothing."""
     before = signed.read_bytes()
-    with signatures.verified(str(signed), {public: "key"}, "it must be") as (path, key):
+    with signatures.verified(str(signed), {farm.public: "key"}, "it must be") as (path, key):
         signed.write_bytes(bytes(len(before)))
-        assert Path(path).read_bytes() == before[:-128] and key == public
+        assert Path(path).read_bytes() == before[:-128] and key == farm.public
         assert Path(path).parent.stat().st_mode & 0o777 == 0o700
     assert not Path(path).exists()

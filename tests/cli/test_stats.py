@@ -7,7 +7,6 @@ import json
 import os
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from pylayer.cli import stats
 from pylayer.common import owner
 from pylayer.store.timeline import Present
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 IDENTITY = "0123456789abcdef0123456789abcdef"
 
 
@@ -34,7 +32,9 @@ def write_run(user: User, **values: Any) -> None:
 
 
 def test_two_runs(user: User) -> None:
-    """A program runs twice: the first run compiles every pipeline, the second hits every one, and time is saved."""
+    """A program runs twice: the first run compiles every pipeline once, at its own time, the second hits every one, and
+    time is saved. The page and the trace are written completely, and reported in one line. The trace has every compiled
+    pipeline."""
     user.demo(20)
     user.demo(20)
     (program,) = user.json("stats")["programs"]
@@ -47,15 +47,20 @@ def test_two_runs(user: User) -> None:
     saved = program["compile_ns"] - program["hit_ns"] - waited
     assert program["saved_estimate_ns"] == pytest.approx(saved, abs=program["compile_ns"] * 0.05)
     assert program["stored_bytes"] > 0
-
-
-def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
-    """A policy class's name, and why it was switched off, are printed in one line without escape sequences."""
-    texts = {"class": "mine:Class\x1b[31m", "switched_off": "it failed:\n  \x1b]0;title\x07", "failures": 3}
-    write_run(user, counters={"pipelines": 1}, policy=texts)
-    done = user.pylayer("stats")
-    assert done.returncode == 0 and "\x1b" not in done.stdout and "\x07" not in done.stdout
-    assert "it failed:" in done.stdout
+    (first,) = user.json("report", "last~1")["runs"]
+    (second,) = user.json("report")["runs"]
+    assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
+    assert len({own["fingerprint"] for own in first["slowest"]}) == len(first["slowest"]) == 20
+    for own in first["slowest"]:
+        assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
+        assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
+    assert second["fetched"] == 20 and second["fetch_ns"] > 0
+    for option, name in (("--html", "a.html"), ("--trace", "t.json")):
+        assert user.says("report", "last~1", option, name).startswith(f"{name}: ")
+    assert (user.directory / "a.html").read_text().rstrip().endswith("</html>")
+    events = json.loads((user.directory / "t.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" and event["cat"] == "pylayer,pipeline" for event in events) == 20
+    assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
 
 
 HITS = {"hits": 10, "hit_ns": 1_000_000}
@@ -151,7 +156,8 @@ def test_programs_of_one_name(user: User) -> None:
 
 
 def test_states(user: User) -> None:
-    """--runs lists the newest run first. A process whose pid now belongs to another one has died."""
+    """--runs lists the newest run first, each with the word for it that report takes. A process whose pid now belongs
+    to another one has died."""
     process = owner.this_process()
     one = {"counters": {"pipelines": 1}}
     for number, (name, born, ended) in enumerate((("runs", process[3], 0.0), ("ended", 1, 9.0), ("died", 2, 0.0))):
@@ -160,13 +166,16 @@ def test_states(user: User) -> None:
     listed = user.json("stats", "--runs")["processes"]
     states = [("died", "died", "last"), ("ended", "ended", "last~1"), ("runs", "running", "last~2")]
     assert [(one["program"], one["state"], one["word"]) for one in listed] == states
+    assert [user.json("report", word)["runs"][0]["program"] for *_, word in states] == ["died", "ended", "runs"]
     assert [one["program"] for one in user.json("stats", "--runs", "?un*")["processes"]] == ["runs"]
 
 
 def test_names_give_a_terminal_no_orders(user: User) -> None:
-    """Names with terminal control characters, and files that are no runs, change at most a row."""
+    """Names and texts with terminal control characters, and files that are no runs, change at most a row. It has one
+    line, and a terminal's width."""
+    texts = {"class": "mine:Class\x1b[31m", "switched_off": "it failed:\n  \x1b]0;title\x07", "failures": 3}
     wrong = {"kinds": {"graphics": "x", "compute": {"compiled": "many"}}, "started_ns": "x"}
-    write_run(user, program="\x1b[31mred\n\u202e", stored_bytes=float("nan"), **wrong)
+    write_run(user, program="\x1b[31mred\n\u202e" + " long" * 40, stored_bytes=float("nan"), policy=texts, **wrong)
     runs = user.store / "runs"
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()
@@ -176,7 +185,9 @@ def test_names_give_a_terminal_no_orders(user: User) -> None:
     for words in ("stats", "stats --runs"):
         done = user.pylayer(*words.split())
         assert done.returncode == 0 and "red" in done.stdout
-        assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+        assert not {"\x1b", "\x07", "\u202e"} & {*done.stdout}
+    assert "it failed:" in user.pylayer("stats").stdout
+    assert max(map(len, user.terminal("stats", "--runs", TERM="dumb")[1].splitlines())) <= 80
 
 
 # ---- --prometheus --------------------------------------------------------------------------------
@@ -193,6 +204,7 @@ def parsed(text: str, beside: tuple[str, ...] = COMMON) -> Found:
     for family in text_string_to_metric_families(text):
         assert family.documentation and family.type in ("gauge", "counter")
         for sample in family.samples:
+            assert sample.name.startswith("pylayer_") and sample.name.endswith("_total") == (family.type == "counter")
             key = tuple(sorted((name, text) for name, text in sample.labels.items() if name not in beside))
             assert key not in found.setdefault(sample.name, {})
             found[sample.name][key] = sample.value
@@ -268,12 +280,6 @@ def test_hostile_names(user: User, name: str) -> None:
     assert found["pylayer_pipelines_total"] == {(): 2} and "\x1b" not in text
 
 
-def test_names() -> None:
-    """Names follow Prometheus' conventions: counters end in _total, gauges do not, and all have the same prefix."""
-    for name, kind, _ in stats.METRICS:
-        assert name.startswith("pylayer_") and name.endswith("_total") == (kind == "counter")
-
-
 def test_empty_store(user: User) -> None:
     """Without a store, the file lists the metrics and reports that nothing is stored."""
     assert parsed(user.pylayer("stats", "--prometheus").stdout)["pylayer_store_bytes"] == {(): 0}
@@ -286,55 +292,7 @@ def test_empty_store(user: User) -> None:
 report = importlib.import_module("pylayer.cli.report")
 
 
-def slices(path: Path) -> list[dict[str, Any]]:
-    """Returns the pipelines of a trace."""
-    found = json.loads(path.read_text())["traceEvents"]
-    return [event for event in found if event["ph"] == "X" and event["cat"] == "pylayer,pipeline"]
-
-
-# ---- Real runs -------------------------------------------------------------------------------------
-
-
-def test_two_runs_of_a_program(user: User) -> None:
-    """The first run compiled each pipeline once, at its own time. The second compiled none."""
-    user.demo(20)
-    user.demo(20)
-    (first,) = user.json("report", "last~1")["runs"]
-    (second,) = user.json("report")["runs"]
-    assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
-    assert len({own["fingerprint"] for own in first["slowest"]}) == len(first["slowest"]) == 20
-    for own in first["slowest"]:
-        assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
-        assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
-    assert second["fetched"] == 20 and second["fetch_ns"] > 0
-
-
-def test_page_and_trace(user: User) -> None:
-    """Each file is written completely, and reported in one line. The trace has every compiled pipeline."""
-    user.demo(20)
-    for option, name in (("--html", "a.html"), ("--trace", "t.json")):
-        assert [line.partition(":")[0] for line in user.says("report", option, name).splitlines()] == [name]
-    assert (user.directory / "a.html").read_text().rstrip().endswith("</html>")
-    assert len(slices(user.directory / "t.json")) == 20
-    assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
-
-
 # ---- Recorded runs ---------------------------------------------------------------------------------
-
-
-def test_list(user: User) -> None:
-    """stats --runs names each run in the form that RUN accepts, and fits a terminal of 80 columns."""
-    for number, name in enumerate(("game", "a tool with a long name and \x1b[31m colours " * 3)):
-        recorded_runs.write(user.store, [pipeline(0, 1)], program=name, executable=name, pid=100 + number,
-                            start_ticks=number + 1, started=1000.0 + number)  # fmt: skip
-    status, text = user.terminal("stats", "--runs", TERM="dumb")
-    assert status == 0 and "\x1b" not in text
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80 and " last " in lines[1] and "game" in lines[2] and "last~1" in lines[2]
-    listed = user.json("stats", "--runs")["processes"]
-    assert [(own["word"], own["pid"]) for own in listed] == [("last", 101), ("last~1", 100)]
-    for own in listed:
-        assert user.json("report", own["word"])["runs"][0]["pid"] == own["pid"]
 
 
 def test_frames_of_another_length(user: User) -> None:
@@ -372,16 +330,12 @@ def test_text(user: User) -> None:
     assert any("x" * 60 in line for line in lines)
 
 
-def test_standard_output(user: User) -> None:
-    """- is standard output. Nothing else is printed there."""
-    recorded_runs.write(user.store, [pipeline(0, 10)])
-    assert len(json.loads(user.pylayer("report", "--trace", "-").stdout)["traceEvents"]) > 1
-    assert user.pylayer("report", "--html", "-").stdout.startswith("<!doctype html>")
-
-
 def test_file_is_replaced_whole(user: User) -> None:
-    """An existing file is replaced atomically, and a link is not followed."""
+    """An existing file is replaced atomically, and a link is not followed. - is standard output, where nothing else is
+    printed."""
     recorded_runs.write(user.store, [pipeline(0, 1)])
+    assert len(json.loads(user.says("report", "--trace", "-"))["traceEvents"]) > 1
+    assert user.says("report", "--html", "-").startswith("<!doctype html>")
     page, other = user.directory / "page.html", user.directory / "other"
     other.write_text("precious")
     page.symlink_to(other)

@@ -17,11 +17,9 @@ from cli.user import User
 from others import open_to_all
 from unit.things import binaries, flip, program_id, record
 
-from pylayer.common.settings import Limits
 from pylayer.store import block_list, folder, format
 from pylayer.store.checking import Checked
 from pylayer.store.compaction import Claim
-from pylayer.store.maintenance import maintain
 
 
 def tree(user: User) -> dict[str, bytes]:
@@ -40,7 +38,13 @@ def added_up(found: dict[str, Any]) -> int:
 
 
 def test_ls_counts_every_byte(user: User, store: Store) -> None:
-    """Rows and other files add up to the size of all files below the drivers' folders, to the byte."""
+    """A row has the program's pipelines and files. Rows and other files add up to the size of all files below the
+    drivers' folders, to the byte."""
+    (partition,) = user.json("ls")["identities"]
+    rows = {row["program"]: row for row in partition["programs"]}
+    game = rows["game (The Game)"]
+    assert game["pipelines"] == 40 + 5 and rows["tool"]["pipelines"] == 30 and game["files"] == 3
+    assert stores.NOW <= game["last_used_s"] <= time.time() and partition["fields"] == IDENTITY.fields
     old = Store(user.store, OLD_DRIVER)
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
@@ -53,24 +57,17 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
-    """A pack whose header is damaged counts in full and is listed as unusable."""
+    """A pack whose header is damaged counts in full and is listed as unusable. So does a driver's folder without an
+    identity file."""
     pack = store.files("*.pack")[0]
     flip(pack, 100)
     found = user.json("ls")
     assert added_up(found) == store.sizes()
     assert found["identities"][0]["unusable_files"] == {pack.name: "damaged-header"}
-    assert "cannot be used" in user.pylayer("ls").stdout
-
-
-def test_ls_rows(user: User, store: Store) -> None:
-    """A row has the program's pipelines and files."""
-    (partition,) = user.json("ls")["identities"]
-    rows = {row["program"]: row for row in partition["programs"]}
-    assert rows["game (The Game)"]["pipelines"] == 40 + 5 and rows["tool"]["pipelines"] == 30
-    game = rows["game (The Game)"]
-    assert game["files"] == 3
-    assert stores.NOW <= game["last_used_s"] <= time.time()
-    assert partition["fields"] == IDENTITY.fields
+    (store.path / "identity").unlink()
+    assert added_up(user.json("ls")) == store.sizes()
+    said = user.says("ls")
+    assert "cannot be used" in said and "identity file is missing" in said
 
 
 def test_ls_reads_no_pipeline(user: User, store: Store) -> None:
@@ -119,14 +116,6 @@ def test_ls_limits(user: User, store: Store) -> None:
     assert "policy.yaml, line 1" in user.pylayer("ls").stdout
 
 
-def test_ls_without_description(user: User, store: Store) -> None:
-    """A driver's folder without an identity file is listed nevertheless."""
-    (store.path / "identity").unlink()
-    found = user.json("ls")
-    assert added_up(found) == store.sizes()
-    assert "identity file is missing" in user.pylayer("ls").stdout
-
-
 # ---- all commands ----------------------------------------------------------------------------------
 
 
@@ -142,13 +131,7 @@ def test_names_of_nobody(user: User, store: Store) -> None:
     for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.attest", "-.pack"):
         (store.path / name).write_bytes(b"what is this")
     assert added_up(user.json("ls")) == store.sizes()
-    for command in (
-        "ls game*",
-        "ls --verify",
-        "export x --app game*",
-        "rm game* --yes",
-        "trim",
-    ):
+    for command in ("ls game*", "ls --verify", "export x --app game*", "rm game* --yes", "trim"):
         assert user.pylayer(*command.split()).returncode in (0, 1), command
     assert user.pylayer("rm", "--all", "--yes").returncode == 0 and not store.path.exists()
 
@@ -229,13 +212,6 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
     return found["problems"]  # type: ignore[no-any-return]
 
 
-def mend(store: Store) -> None:
-    """Repairs what is damaged, as a run does while it is idle."""
-    report = Checked(str(store.root))
-    assert [*report.steps(lambda name: name == store.path.name, None)]
-    assert [*maintain(store.folder, report.problems, Limits(1 << 40), lambda text: None)]
-
-
 # ---- verify ----------------------------------------------------------------------------------------
 
 
@@ -314,16 +290,6 @@ CHANGES: list[tuple[str, Change]] = [
 ]
 
 
-@pytest.mark.parametrize(("outcome", "change"), CHANGES)
-def test_outcomes(user: User, store: Store, outcome: str, change: Change) -> None:
-    """Each kind of damage is one problem with the file's name, and the exit status is 1."""
-    path = change(store)
-    (problem,) = problems(user)
-    assert (problem["outcome"], problem["file"]) == (outcome, str(path))
-    done = user.pylayer("ls", "--verify")
-    assert done.returncode == 1 and f"{outcome}" in done.stdout and path.name in done.stdout
-
-
 def test_identity_file(user: User, store: Store) -> None:
     """An identity file that is missing or does not match its folder is a problem. A program writes it anew."""
     path = store.path / "identity"
@@ -331,7 +297,7 @@ def test_identity_file(user: User, store: Store) -> None:
     path.write_text(text.replace("25.0.7", "25.0.8"))
     (problem,) = problems(user)
     assert problem["file"] == str(path) and problem["outcome"] == "damaged-data"
-    mend(store)
+    store.mend()
     assert user.json("ls", "--verify")["fine"] and path.read_text() == text
     path.unlink()
     (problem,) = problems(user)
@@ -366,7 +332,7 @@ def test_newer_version(user: User, store: Store) -> None:
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
     new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
     found = user.json("ls", "--verify")
-    mend(store)
+    store.mend()
     assert found["fine"] and [what["file"] for what in found["other_versions"]] == [str(new)]
     assert "1 file of another version" in user.pylayer("ls", "--verify").stdout
     assert new.exists()
@@ -376,21 +342,25 @@ def test_newer_version(user: User, store: Store) -> None:
 
 
 @pytest.mark.parametrize("by", ["a run", "--repair", "trim"])
-@pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
-def test_repair(user: User, store: Store, change: Change, by: str) -> None:
-    """A run, ``--repair`` and ``trim`` keep the records in packs and journals that verify, and delete damaged files.
-    Afterwards the store is fine."""
+@pytest.mark.parametrize(("outcome", "change"), CHANGES)
+def test_damage(user: User, store: Store, outcome: str, change: Change, by: str) -> None:
+    """Each kind of damage is one problem with the file's name, and the exit status is 1. A run, ``--repair`` and
+    ``trim`` keep the records in packs and journals that verify, and delete damaged files. Afterwards the store is
+    fine, unless the file cannot be read."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
-    change(store)
+    path = change(store)
     # A compaction ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
+    (problem,) = problems(user)
+    assert (problem["outcome"], problem["file"]) == (outcome, str(path))
+    said = user.pylayer("ls", "--verify").stdout
+    assert outcome in said and path.name in said
     if by == "a run":
-        mend(store)
-    elif by == "trim":
-        assert user.pylayer("trim").returncode == 0
+        store.mend()
     else:
-        assert user.json("ls", "--verify", "--repair")["fine"]
-    assert user.json("ls", "--verify")["fine"]
+        user.pylayer(*(["trim"] if by == "trim" else ["ls", "--verify", "--repair"]))
+    unreadable = change is change_unreadable
+    assert user.json("ls", "--verify", status=int(unreadable))["fine"] is not unreadable
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
 

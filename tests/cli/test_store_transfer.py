@@ -23,7 +23,7 @@ from unit.things import add_record, binaries, flip, program_id, record
 
 from pylayer.cli import doctor
 from pylayer.common import flat
-from pylayer.common.identity import NO_IDENTITY, Identity
+from pylayer.common.identity import NO_IDENTITY
 from pylayer.store import format, pack, portable, state
 from pylayer.store.folder import MOST_RUNS, read_identity
 from pylayer.store.pack import PackWriter
@@ -56,10 +56,6 @@ def take(path: Path, root: Path) -> portable.Import:
     work = portable.Import(str(path))
     list(work.steps(str(root)))
     return work
-
-
-def files(root: Path) -> list[str]:
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
 # ---- there and back --------------------------------------------------------------------------------
@@ -134,12 +130,12 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
 # ---- hostile files ---------------------------------------------------------------------------------
 
 
-def small(tmp_path: Path, name: str = "x") -> Path:
+def small(tmp_path: Path) -> Path:
     """Writes a small export with the store's own code."""
-    store = Store(tmp_path / f"root-{name}")
+    store = Store(tmp_path / "small")
     store.journal(GAME, *(cell(number, size=60) for number in range(3)), stores.note(), stores.used([1]))
     store.journal(TOOL, cell(2, size=60), cell(7, size=60))
-    path = tmp_path / f"{name}.pylayer"
+    path = tmp_path / "small.pylayer"
     programs = {program_id(*program): stores.name_of(program) for program in (GAME, TOOL)}
     list(portable.Export(store.folder, programs).steps(str(path)))
     return path
@@ -150,7 +146,7 @@ def refused(path: Path, tmp_path: Path, why: str = "") -> None:
     root = tmp_path / "root"
     with pytest.raises(portable.Refused, match=why or None):
         take(path, root)
-    assert not root.exists() or files(root) == []
+    assert not [path for path in root.rglob("*") if path.is_file()]
 
 
 def test_refused_while_a_program_stores(tmp_path: Path) -> None:
@@ -191,17 +187,13 @@ def test_every_length(tmp_path: Path) -> None:
 class Forger:
     """Writes exports whose hashes verify but whose content pylayer would never write."""
 
-    def __init__(self, path: Path, identity: Identity = IDENTITY, fields: Any = None) -> None:
-        self.writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
-        text = {"identity": identity.fields if fields is None else fields, "fingerprints": format.FINGERPRINTS}
+    def __init__(self, path: Path, fields: dict[str, Any]) -> None:
+        self.writer = pack.PackWriter(str(path), IDENTITY, kind=format.EXPORT)
+        text = {"identity": fields, "fingerprints": format.FINGERPRINTS}
         self.add(format.NOTE, flat.dumps(text).encode())
 
-    def program(self, number: int, name: str) -> None:
-        """Begins a program. The records that follow are this program's."""
-        self.add(format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
-
-    def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
-        add_record(self.writer, data, magic, kind, flags, create_ns=1000, fingerprint=1, last_used=NOW)
+    def add(self, magic: bytes, data: bytes, **fields: int) -> None:
+        add_record(self.writer, data, magic, create_ns=1000, fingerprint=1, last_used=NOW, **fields)
 
 
 def other_vendor(forger: Forger) -> None:
@@ -210,7 +202,14 @@ def other_vendor(forger: Forger) -> None:
     forger.add(format.CELL, bytes(data))
 
 
-FORGERIES: list[tuple[str, Callable[[Forger], None]]] = [
+def beginning(**note: Any) -> Callable[[Forger], None]:
+    """Begins a program with this note."""
+    return lambda forger: forger.add(format.NOTE, flat.dumps(note).encode())
+
+
+#: What an export cannot hold, even with valid hashes and valid other records, and why: records, notes that begin a
+#: program, and the fields of an identity that fit no device, or not the header's.
+FORGERIES: list[tuple[str, Callable[[Forger], None] | dict[str, Any]]] = [
     ("of another device", other_vendor),
     ("of another driver build", lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER))),
     ("shorter than a pipeline cache header", lambda forger: forger.add(format.CELL, b"code")),
@@ -219,72 +218,52 @@ FORGERIES: list[tuple[str, Callable[[Forger], None]]] = [
     ("a note with unknown content", lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n")),
     ("a ATST record", lambda forger: forger.add(format.ATTEST, bytes(40))),
     ("the same record twice", lambda forger: forger.add(format.CELL, stores.cell_data(5))),
-    ("an impossible program, or one that appears twice", lambda forger: forger.program(ID, "game")),
+    ("an impossible program, or one that appears twice", beginning(program=f"{ID:016x}", name="game")),
     ("a malformed list of uses", lambda forger: forger.add(format.USED, bytes(9))),
     ("of an unknown kind", lambda forger: forger.add(format.CELL, stores.cell_data(1), flags=8)),
     ("of an unknown kind", lambda forger: forger.add(format.BINARIES, binaries(b"x"), kind=99)),
     ("of an unknown kind", lambda forger: forger.add(format.BINARIES, binaries(b"x"), flags=4)),
     ("without a global key", lambda forger: forger.add(format.BINARIES, binaries(b"x", global_key=0))),
     ("larger than its record", lambda forger: forger.add(format.BINARIES, binaries(b"x")[:-16])),
+    ("name", beginning(program="7", name="")),
+    ("name", beginning(program="7", name="evil\x1b[2J")),
+    ("", beginning(program="x" * 16, name="game")),
+    ("", beginning(program="7")),
+    ("", beginning(program="7", name="game", more=1)),
+    ("", beginning(program="7", name="x" * 5000)),
+    ("identity", {}),
+    ("identity", {**IDENTITY.fields, "more": 1}),
+    ("identity", {**IDENTITY.fields, "vendor_id": 1 << 40}),
+    ("identity", {**IDENTITY.fields, "device_id": True}),
+    ("identity", {**IDENTITY.fields, "pipeline_cache_uuid": "00"}),
+    ("identity", {**IDENTITY.fields, "global_key": "ab" * 32}),
+    ("identity", OLD_DRIVER.fields),
 ]
 
 
-def forged(path: Path, then: Callable[[Forger], None], fields: Any = None, program: str | None = "game") -> Path:
-    """Writes an export with one good record and what ``then`` adds."""
-    forger = Forger(path, fields=fields)
-    if program is not None:
-        forger.program(ID, program)
-        forger.add(format.CELL, stores.cell_data(5))
-    then(forger)
+def forged(path: Path, then: Callable[[Forger], None] | dict[str, Any]) -> Path:
+    """Writes an export with one good record and what ``then`` adds, or with these fields of an identity."""
+    forger = Forger(path, then if isinstance(then, dict) else IDENTITY.fields)
+    beginning(program=f"{ID:016x}", name="game")(forger)
+    forger.add(format.CELL, stores.cell_data(5))
+    if not isinstance(then, dict):
+        then(forger)
     forger.writer.finish()
     return path
 
 
 @pytest.mark.parametrize(("reason", "forge"), FORGERIES)
-def test_forged_records(tmp_path: Path, reason: str, forge: Callable[[Forger], None]) -> None:
-    """A record that an export cannot hold refuses the whole file, even with valid hashes and valid other records."""
+def test_forged_export(tmp_path: Path, reason: str, forge: Callable[[Forger], None] | dict[str, Any]) -> None:
+    """What an export cannot hold refuses the whole file."""
     refused(forged(tmp_path / "x", forge), tmp_path, reason)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {**IDENTITY.fields, "more": 1},
-        {**IDENTITY.fields, "vendor_id": 1 << 40},
-        {**IDENTITY.fields, "device_id": True},
-        {**IDENTITY.fields, "pipeline_cache_uuid": "00"},
-        {**IDENTITY.fields, "global_key": "ab" * 32},
-        OLD_DRIVER.fields,
-    ],
-)
-def test_forged_identity(tmp_path: Path, fields: Any) -> None:
-    """Identity fields that fit no device, or not the header's device, refuse the file."""
-    refused(forged(tmp_path / "x", lambda _: None, fields), tmp_path, "identity")
-
-
-#: Notes that begin a program, and why none of them does.
-NOTES: list[tuple[dict[str, Any] | None, str]] = [
-    (None, "belongs to no program"),
-    ({"program": "7", "name": ""}, "name"),
-    ({"program": "7", "name": "evil\x1b[2J"}, "name"),
-    ({"program": "x" * 16, "name": "game"}, ""),
-    ({"program": "7"}, ""),
-    ({"program": "7", "name": "game", "more": 1}, ""),
-    ({"program": "7", "name": "x" * 5000}, ""),
-]
-
-
-@pytest.mark.parametrize(("note", "why"), NOTES)
-def test_forged_programs(tmp_path: Path, note: dict[str, Any] | None, why: str) -> None:
-    """A record before the first program, and a note that begins an impossible program, refuse the file."""
-
-    def then(forger: Forger) -> None:
-        if note is not None:
-            forger.add(format.NOTE, flat.dumps(note).encode())
-        forger.add(format.CELL, stores.cell_data(5))
-
-    refused(forged(tmp_path / "x", then, program=None), tmp_path, why)
+def test_record_before_the_first_program(tmp_path: Path) -> None:
+    """A record that belongs to no program refuses the file."""
+    forger = Forger(tmp_path / "x", IDENTITY.fields)
+    forger.add(format.CELL, stores.cell_data(5))
+    forger.writer.finish()
+    refused(tmp_path / "x", tmp_path, "belongs to no program")
 
 
 def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
@@ -301,13 +280,10 @@ def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "impossible" in done.stderr, done.stderr
 
 
-def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
-    """A file copied out of a store is refused."""
+def test_damage_is_told(store: Store, export: Path, elsewhere: User) -> None:
+    """For a damaged export, the command's one line names file, reason and place. A file copied out of a store is
+    refused."""
     assert "a file of kind PACK, not an export" in elsewhere.fails("import", store.files("*.pack")[0])
-
-
-def test_damage_is_told(export: Path, elsewhere: User) -> None:
-    """For a damaged export, the command's one line names file, reason and place."""
     flip(export, 2000)
     assert re.search("was refused and nothing was imported.* at byte", elsewhere.fails("import", export))
 
@@ -341,11 +317,6 @@ def mixed(user: User) -> Store:
     return store
 
 
-def indexed(store: Store, program: tuple[str, str]) -> int:
-    """Returns how many pipelines' binaries a run of the program would load."""
-    return len(disk.load(store.folder, program_id(*program)).binaries)
-
-
 # ---- export and import -------------------------------------------------------------------------------
 
 
@@ -359,15 +330,12 @@ def test_binaries(user: User, mixed: Store, tmp_path: Path) -> None:
     assert "Exported: 32 pipelines of" in done.stdout and "without 1 damaged part " in done.stdout
     root = tmp_path / "other"
     root.mkdir(mode=0o700)
-    work = portable.Import(str(path))
-    assert work.identity.name == IDENTITY.name
-    list(work.steps(str(root)))
+    work = take(path, root)
     elsewhere = Store(root, IDENTITY)
-    assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
-    assert elsewhere.files("*.attest") == []
-    again = portable.Import(str(path))
-    list(again.steps(str(root)))
-    assert (again.result.pipelines, again.result.known) == (0, 32)
+    assert work.identity.name == IDENTITY.name and work.result.pipelines == 32
+    assert len(disk.load(elsewhere.folder, ID).binaries) == 22 and elsewhere.files("*.attest") == []
+    again = take(path, root).result
+    assert (again.pipelines, again.known) == (0, 32)
 
 
 # ---- Recordings ----------------------------------------------------------------------------------
@@ -404,15 +372,11 @@ def test_a_builder_without_the_program(exported: Path, elsewhere: User, user: Us
 
 def test_it_has_the_name_that_drivers_know(exported: Path, elsewhere: User) -> None:
     """An export says how the program's file is called: drivers have profiles for names. Only the user reads it: it has
-    the program's shaders in it."""
+    the program's shaders in it. --for names a program of this store, which gets the state."""
     assert exported.stat().st_mode & 0o77 == 0
     assert elsewhere.pylayer("import", exported).returncode == 0
     (program,) = state.programs(str(elsewhere.store))
     assert state.read(str(elsewhere.store), program).executable == "pipelines"
-
-
-def test_it_is_given_to_another_program(exported: Path, elsewhere: User) -> None:
-    """--for names a program of this store, which gets the state."""
     elsewhere.demo(2)
     assert "given to pipelines\n" in elsewhere.pylayer("import", exported, "--for", "pipelines").stdout
     assert elsewhere.pylayer("import", exported, "--for", "nobody").returncode == 1

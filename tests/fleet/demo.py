@@ -20,23 +20,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cli.user import DEMO, User
 from fleet.fleets import nginx
-from rich import box
-from rich.console import Console
-from rich.table import Column, Table
 
 NEW_DRIVER = {"RADV_FORCE_FAMILY": "navi31"}
 
 
 class Home(User):
-    """A machine with a home of its own, and what it did: who, what, how long it took, and what came of it."""
+    """A machine with a home of its own, which prints who does what, how long it takes, and what comes of it."""
 
-    def __init__(self, who: str, directory: Path, rows: list[tuple[str, ...]]) -> None:
+    def __init__(self, who: str, directory: Path) -> None:
         (directory / who).mkdir()
         super().__init__(directory / who)
-        self.who, self.rows = who, rows
+        self.who = who
 
     def row(self, what: str, seconds: float, result: str) -> None:
-        self.rows.append((self.who, what, f"{seconds * 1000:.0f} ms", result))
+        print(f"{self.who:14} {what:20} {seconds * 1000:6.0f} ms  {result}")
 
     def does(self, what: str, *words: object, **environment: str) -> None:
         """Runs a command, which says first what it did."""
@@ -58,9 +55,9 @@ class Home(User):
         return int(lacked)
 
 
-def demonstrate(count: int, directory: Path, rows: list[tuple[str, ...]]) -> int:
+def demonstrate(count: int, directory: Path) -> int:
     """Does everything; returns how many pipelines the machines compiled that pull."""
-    builder, machine, bare = (Home(who, directory, rows) for who in ("builder", "empty home", "without layer"))
+    builder, machine, bare = (Home(who, directory) for who in ("builder", "empty home", "without layer"))
     keys = [{"name": "builder", "key": builder.public_key("key", "--new")}]
 
     def publish() -> None:
@@ -91,14 +88,8 @@ def main() -> int:
     """Runs the demonstration."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=1000, help="pipelines to create (default 1000)")
-    rows: list[tuple[str, ...]] = []
     with tempfile.TemporaryDirectory(prefix="pylayer-fleet-demo-") as directory:
-        compiled = demonstrate(parser.parse_args().count, Path(directory), rows)
-    columns = (Column(title, no_wrap=True) for title in ("machine", "does", "time", ""))
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False).print(table)
+        compiled = demonstrate(parser.parse_args().count, Path(directory))
     print("The other machines compiled nothing." if not compiled else f"They still compiled {compiled} pipelines.")
     return 1 if compiled else 0
 

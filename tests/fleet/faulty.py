@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -114,12 +114,7 @@ def only(suffix: str, fault: Fault) -> Fault:
 
 def cut(at: int) -> Fault:
     """The connection ends before byte ``at``, although all bytes were announced."""
-
-    def fault(path: str, answer: Answer) -> Answer:
-        answer.body = [b"".join(answer.body)[:at]]
-        return answer
-
-    return fault
+    return lambda path, answer: replace(answer, body=[b"".join(answer.body)[:at]])
 
 
 def flipped(at: int) -> Fault:
@@ -128,18 +123,7 @@ def flipped(at: int) -> Fault:
     def fault(path: str, answer: Answer) -> Answer:
         data = bytearray(b"".join(answer.body))
         data[at % len(data)] ^= 1
-        answer.body = [bytes(data)]
-        return answer
-
-    return fault
-
-
-def announcing(size: int) -> Fault:
-    """So many bytes are announced."""
-
-    def fault(path: str, answer: Answer) -> Answer:
-        answer.size = size
-        return answer
+        return replace(answer, body=[bytes(data)])
 
     return fault
 
@@ -151,10 +135,4 @@ def failing(status: int) -> Fault:
 
 def dripping(pause: Callable[[], object]) -> Fault:
     """One byte at a time, with a pause after each."""
-
-    def fault(path: str, answer: Answer) -> Answer:
-        answer.body = [bytes([byte]) for byte in b"".join(answer.body)]
-        answer.pause = pause
-        return answer
-
-    return fault
+    return lambda path, answer: replace(answer, body=[bytes([byte]) for byte in b"".join(answer.body)], pause=pause)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
-import ipaddress
 import os
 import re
 import socket
@@ -16,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.stores import GAME, IDENTITY, Store, cell, name_of
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.x509.oid import NameOID
 from unit.things import program_id
 from world import ROOT
 
@@ -34,6 +29,12 @@ from pylayer.fleet.signatures import append_signature, index_payload, public_of,
 from pylayer.fleet.storage import Objects, open_to_read, open_to_write
 from pylayer.fleet.trust import Untrusted
 from pylayer.store.store import Store as Face
+
+
+def write_policy(user: User, url: str, *keys: str) -> None:
+    """Writes a policy file with a fleet."""
+    listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
+    user.policy_file.write_text(f"fleet: {{url: '{url}', keys: [{listed}]}}\n")
 
 
 class Builder:
@@ -60,11 +61,10 @@ class Builder:
     def storage(self) -> Objects:
         return open_to_write(self.url)
 
-    def export(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> Path:
+    def export(self, *numbers: int, program: tuple[str, str] = GAME) -> Path:
         """Compiles pipelines with these numbers, and exports all of the program. Returns the export."""
         if numbers:
-            cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
-            self.store.journal(program, *cells)
+            self.store.journal(program, *(cell(number, identity=self.store.identity) for number in numbers))
         names = {program_id(*program): name_of(program)}
         path = self.exports / f"{time.time_ns()}.pylayer"
         list(self.face.export(self.store.identity, names, "A device").steps(str(path)))
@@ -98,10 +98,10 @@ class Builder:
         """What is published."""
         return parse(index_payload((self.place / "index").read_bytes())[0])
 
-    def replace_index(self, index: Index | None = None, key: Ed25519PrivateKey | None = None, **changes: Any) -> None:
-        """Puts another index in place: this one, or the present one with changes."""
-        changed = dataclasses.replace(index or self.index, **changes)
-        (self.place / "index").write_bytes(signed_index(changed.payload(), key or self.key))
+    def replace_index(self, **changes: Any) -> None:
+        """Puts another index in place: the present one with changes."""
+        changed = dataclasses.replace(self.index, **changes)
+        (self.place / "index").write_bytes(signed_index(changed.payload(), self.key))
 
 
 class Machine:
@@ -130,29 +130,19 @@ class Machine:
         return {str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()}
 
 
-def free_port() -> int:
-    """Returns a port of the loopback interface that nobody listened on a moment ago."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def documented_server(www: Path, port: int) -> str:
-    """Returns the server block of docs/fleets.md for this directory and port."""
+@contextlib.contextmanager
+def nginx(directory: Path, www: Path, certificate: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Serves a directory with nginx, as docs/fleets.md shows it, or over HTTPS with a certificate and its key; yields
+    the URL."""
+    directory.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
     block = re.search(r"```nginx\n(.*?)```", (ROOT / "docs" / "fleets.md").read_text(), re.S)
     assert block is not None
-    return block[1].replace("/srv/pylayer", str(www)).replace("listen 8080;", f"listen 127.0.0.1:{port};")
-
-
-@contextlib.contextmanager
-def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterator[str]:
-    """Serves a directory with nginx, as docs/fleets.md shows it, or over HTTPS with a certificate and its key
-    in one file; yields the URL."""
-    directory.mkdir(exist_ok=True)
-    port = free_port()
-    server = documented_server(www, port)
+    server = block[1].replace("/srv/pylayer", str(www)).replace("listen 8080;", f"listen 127.0.0.1:{port};")
     if certificate is not None:
-        files = f"ssl_certificate {certificate}; ssl_certificate_key {certificate};"
+        files = f"ssl_certificate {certificate[0]}; ssl_certificate_key {certificate[1]};"
         server = server.replace(f"{port};", f"{port} ssl; {files}")
     temporary = "\n".join(
         f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -180,15 +170,8 @@ def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterat
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:
-    """Returns a certificate for 127.0.0.1 that no authority issued, and a file with it and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    begin, end = now - datetime.timedelta(days=1), now + datetime.timedelta(days=10)
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begin, end, [])
-    signed = made.add_extension(here, critical=False).sign(key, hashes.SHA256())
-    (directory / "authority.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    data = (directory / "authority.pem").read_bytes() + key.private_bytes(serialization.Encoding.PEM, *private)
-    (directory / "server.pem").write_bytes(data)
-    return directory / "authority.pem", directory / "server.pem"
+    """Returns a certificate for 127.0.0.1 that no authority issued, and its key."""
+    made, key = directory / "authority.pem", directory / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=server -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([*command.split(), "-out", made, "-keyout", key], check=True, capture_output=True)
+    return made, key

@@ -19,19 +19,11 @@ import yaml
 from cli.stores import IDENTITY, present
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, serving
-from fleet.fleets import Builder, Machine
+from fleet.fleets import Builder, Machine, write_policy
 from world import ROOT
 
 EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
 PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
-
-
-def write_policy(user: User, url: str, *keys: str) -> None:
-    """Writes a policy file with a fleet."""
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
-    path.write_text(f"fleet: {{url: '{url}', keys: [{listed}]}}\n")
 
 
 @pytest.fixture
@@ -58,23 +50,11 @@ def www(farm: User) -> Path:
 
 
 def test_a_machine_that_never_compiled(farm: User, public: str, user: User) -> None:
-    """A machine with an empty home pulls, and its first run compiles nothing. ls tells that the pipelines came from the
-    fleet."""
+    """A machine with an empty home pulls, and its first run compiles nothing. With the preset fleets, programs record
+    uses nowhere. ls says that it does not know when pipelines were used, and not that they never were."""
     write_policy(user, f"file://{www(farm)}", public)
+    user.policy_file.write_text(f"preset: fleets\n{user.policy_file.read_text()}")
     assert "Pulled: 20 records in 1 pack" in user.says("fleet", "pull")
-    assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
-    user.demo(20)
-    (total,) = user.json("stats")["programs"]
-    assert (total["hits"], total["compiled"]) == (20, 0)
-
-
-def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
-    """With the preset fleets, programs use pulled pipelines and record it nowhere. ls says that it does not know when
-    they were used, and not that they never were."""
-    write_policy(user, f"file://{www(farm)}", public)
-    path = user.home / ".config" / "pylayer" / "policy.yaml"
-    path.write_text(f"preset: fleets\n{path.read_text()}")
-    user.pylayer("fleet", "pull")
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] == 0
     for _ in range(2):  # with policy, and with the plan that it kept
         user.demo(20)
@@ -86,10 +66,13 @@ def test_uses_that_nobody_records(farm: User, public: str, user: User) -> None:
 
 def test_rounds(farm: User) -> None:
     """What is published again is published once, and the command says so. Without exports the index is signed anew.
-    What the storage lost is told."""
+    What the storage lost is told. A web server of another user can read what the umask lets it."""
+    mask = os.umask(0)
+    os.umask(mask)
     for words in (PUBLISH, ("fleet", "publish", "--key", "key")):
         assert "Published: 0 new records in 0 packs, index 1" in farm.pylayer(*words).stdout
     for pack in www(farm).rglob("*.pack"):
+        assert stat.S_IMODE(pack.stat().st_mode) == 0o666 & ~mask
         pack.unlink()
     assert "the storage lost 1 pack" in farm.pylayer(*words).stderr
 
@@ -98,12 +81,6 @@ def test_nothing_to_publish(user: User, tmp_path: Path) -> None:
     """Without exports, and where nothing was published, a line says so."""
     write_policy(user, f"file://{tmp_path}/www", user.public_key("key", "--new"))
     assert user.says("fleet", "publish", "--key", "key").startswith("Nothing was published to file://")
-
-
-def test_two_publishers(farm: User) -> None:
-    """While one publishes, another does nothing, and says what to do in one line."""
-    (www(farm) / "lock").touch()
-    assert "another publisher began 0 minutes ago" in farm.fails(*PUBLISH) and (www(farm) / "lock").exists()
 
 
 def injected(farm: User, code: str) -> subprocess.CompletedProcess[str]:
@@ -212,14 +189,6 @@ def test_pulls_at_once(user: User, served: tuple[Faulty, Builder]) -> None:
     assert sum("Pulled: 1 record in 1 pack" in out for out, _ in printed) == 1
     assert sum("Nothing is missing" in out for out, _ in printed) == 5 and not [error for _, error in printed if error]
     assert Machine(user.store, builder.keys, builder.store.identity).numbers() == [1]
-
-
-def test_modes(farm: User) -> None:
-    """What a builder publishes can be read by a web server of another user, as the umask says."""
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in www(farm).rglob("*.pack")}
-    mask = os.umask(0)
-    os.umask(mask)
-    assert modes == {0o666 & ~mask}
 
 
 def test_units() -> None:

@@ -20,10 +20,11 @@ from cli.user import User
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from disk import FailingDisk, StoreReader, is_torn_tail
-from fleet.fleets import Builder, Machine
+from fleet.fleets import Builder, Machine, write_policy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pylayer.fleet import signatures
 from pylayer.fleet.index import MAX_INDEX_BYTES, Index, Pack
 from pylayer.fleet.signatures import public_of, signed_index
 from pylayer.fleet.trust import Arriving, Trust, Untrusted
@@ -41,9 +42,9 @@ def signed(index: Index = INDEX, key: Ed25519PrivateKey = KEY, **changes: Any) -
     return signed_index(dataclasses.replace(index, **changes).payload(), key)
 
 
-def refused(data: bytes, trust: Trust | None = None, now: float = NOW) -> str:
+def refused(data: bytes, trust: Trust | None = None) -> str:
     with pytest.raises(Untrusted) as raised:
-        (trust or Trust(KEYS, IDENTITY.name)).index(data, now)
+        (trust or Trust(KEYS, IDENTITY.name)).index(data, NOW)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -52,52 +53,43 @@ def test_good_index() -> None:
     """An index by a listed key, for the identity, newer than the last one and not expired, is believed."""
     good = signed()
     for last in (None, signed(number=4), good, b"damaged on the disk"):
-        assert Trust(KEYS, IDENTITY.name, last).index(good, NOW).payload() == INDEX.payload()
+        assert Trust(KEYS, IDENTITY.name, last).index(good, NOW + 3599).payload() == INDEX.payload()
 
 
-def test_keys() -> None:
-    """An index by a key that is not listed (any more) is refused, and so is one without a signature."""
-    other = Ed25519PrivateKey.generate()
-    assert public_of(other) in refused(signed(key=other))
-    assert "fleet.keys" in refused(signed(), Trust({}, IDENTITY.name))
-    assert "not signed" in refused(INDEX.payload())
-    assert "not signed" in refused(b"")
+def altered(**values: Any) -> bytes:
+    """Returns a signed index with other values."""
+    return signed_index(json.dumps(json.loads(INDEX.payload()) | values).encode(), KEY)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"bytes": True},
-        {"sha256": "../../../../etc/passwd"},
-        {"bytes": 1e9},
-        {"more": 1},
-    ],
-)
-def test_impossible_packs(changes: dict[str, Any]) -> None:
-    """An index that lists an impossible pack is refused as a whole. No text in it can become a path."""
-    values = json.loads(INDEX.payload())
-    values["packs"][0] |= changes
-    assert "refused" in refused(signed_index(json.dumps(values).encode(), KEY))
+def for_an_export() -> bytes:
+    """Returns an index with a signature that was made for an export."""
+    payload = INDEX.payload()
+    head = signatures.SIGNED_PART.pack(signatures.MAGIC, len(payload), 0, 0, KEY.public_key().public_bytes_raw())
+    message = signatures.DOMAIN + head + hashlib.sha512(payload).digest()
+    return payload + head + KEY.sign(message)
 
 
-def test_other_fingerprints() -> None:
-    """An index of a release that computes fingerprints otherwise is refused: programs would find none of its
-    pipelines."""
-    values = json.loads(INDEX.payload())
-    for version in (1, FINGERPRINTS + 1, str(FINGERPRINTS), None, True):
-        values["fingerprints"] = version
-        assert "same release" in refused(signed_index(json.dumps(values).encode(), KEY))
+OTHER = Ed25519PrivateKey.generate()
+IMPOSSIBLE = ({"bytes": True}, {"sha256": "../../../../etc/passwd"}, {"bytes": 1e9}, {"more": 1})
+#: What is no index for the identity, and why. No text in it can become a path. Of other fingerprints, programs would
+#: find no pipeline. One with too many bytes is refused before its signature is looked at.
+REFUSED = [
+    (signed(key=OTHER), public_of(OTHER)),
+    (INDEX.payload(), "not signed"),
+    (b"", "not signed"),
+    (bytes(MAX_INDEX_BYTES + 1), str(MAX_INDEX_BYTES)),
+    (for_an_export(), "invalid"),
+    (signed(identity=OLD_DRIVER), OLD_DRIVER.name),
+    (signed(issued=NOW - 60, expires=NOW), "expired 0 hours ago"),
+    *((altered(packs=[json.loads(INDEX.payload())["packs"][0] | changes]), "refused") for changes in IMPOSSIBLE),
+    *((altered(fingerprints=one), "same release") for one in (1, FINGERPRINTS + 1, str(FINGERPRINTS), None, True)),
+]
 
 
-def test_huge_index() -> None:
-    """An index with more bytes than an index can have is refused before its signature is looked at."""
-    assert str(MAX_INDEX_BYTES) in refused(bytes(MAX_INDEX_BYTES + 1))
-
-
-def test_other_identity() -> None:
-    """A valid index of another driver is refused."""
-    message = refused(signed(identity=OLD_DRIVER))
-    assert OLD_DRIVER.name in message and IDENTITY.name in message
+@pytest.mark.parametrize(("data", "says"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused(data: bytes, says: str) -> None:
+    """An index that breaks a rule is refused as a whole, with the reason in one line."""
+    assert says in refused(data)
 
 
 def test_rollback() -> None:
@@ -112,26 +104,10 @@ def test_rollback() -> None:
 def test_rollback_after_a_key_was_replaced() -> None:
     """The last number counts, whichever listed key signed the last index. A thief's number is forgotten with his
     key."""
-    old = Ed25519PrivateKey.generate()
-    last = signed(key=old, number=6)
-    assert "it is an old one" in refused(signed(), Trust({**KEYS, public_of(old): "old"}, IDENTITY.name, last))
+    last = signed(key=OTHER, number=6)
+    assert "it is an old one" in refused(signed(), Trust({**KEYS, public_of(OTHER): "old"}, IDENTITY.name, last))
+    assert "fleet.keys" in refused(signed(), Trust({}, IDENTITY.name))
     assert Trust(KEYS, IDENTITY.name, last).index(signed(), NOW).number == 5
-
-
-def test_expired() -> None:
-    """An index that has expired is refused."""
-    assert Trust(KEYS, IDENTITY.name).index(signed(), NOW + 3599).payload() == INDEX.payload()
-    assert "expired 0 hours ago" in refused(signed(), now=NOW + 3600)
-
-
-def test_export_signature_is_no_index_signature() -> None:
-    """A signature that was made for an export does not make an index valid."""
-    from pylayer.fleet import signatures
-
-    payload = INDEX.payload()
-    head = signatures.SIGNED_PART.pack(signatures.MAGIC, len(payload), 0, 0, KEY.public_key().public_bytes_raw())
-    message = signatures.DOMAIN + head + hashlib.sha512(payload).digest()
-    assert "invalid" in refused(payload + head + KEY.sign(message))
 
 
 @given(st.lists(st.binary(max_size=4), max_size=5))
@@ -163,10 +139,7 @@ class Place:
         )
         (directory / "key").write_bytes(pem)
         (directory / "key").chmod(0o600)
-        policy = self.user.home / ".config" / "pylayer" / "policy.yaml"
-        policy.parent.mkdir(parents=True)
-        key = public_of(self.builder.key)
-        policy.write_text(f"fleet: {{url: '{self.builder.url}', keys: [{{name: builder, key: '{key}'}}]}}\n")
+        write_policy(self.user, self.builder.url, *self.builder.keys)
         (directory / "tmp").mkdir()
 
     def run(self, *arguments: Any, rules: str = "") -> tuple[subprocess.CompletedProcess[str], list[str]]:
@@ -178,21 +151,11 @@ class Place:
             command = ["fleet", "pull", "--identity", IDENTITY.name]
         else:
             environment["PYLAYER_STORE"] = str(self.builder.store.root)
-            command = [
-                "fleet",
-                "publish",
-                *map(str, self.builder.exports.iterdir()),
-                "--key",
-                str(self.directory / "key"),
-            ]
+            command = ["fleet", "publish", *self.builder.exports.iterdir(), "--key", self.directory / "key"]
         started = self.user.process(command, **environment)
         done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
         assert "Traceback" not in done.stderr, done.stderr
         return done, disk.struck
-
-    def left(self) -> list[Path]:
-        """Returns folders for temporary files that killed commands of the builder left."""
-        return [*(self.directory / "tmp").iterdir(), *(self.builder.store.root / "fleet").glob("*/*.tmp")]
 
     @property
     def machine(self) -> Machine:
@@ -262,21 +225,15 @@ def test_publish(tmp_path: Path) -> None:
         assert machine.numbers() in ([1], [1, 2])
         place.builder.publish()
         assert place.builder.refused == []
-        assert place.left() == []
+        left = (place.directory / "tmp").iterdir(), (place.builder.store.root / "fleet").glob("*/*.tmp")
+        assert [*left[0], *left[1]] == []
         assert machine.pull(place.builder.url).problem == ""
         assert machine.numbers() == [1, 2] and machine.numbers(("tool", "")) == [3]
 
 
 @pytest.mark.parametrize(
     "rules",
-    [
-        "write:ENOSPC",
-        "write:EIO:path=.index",
-        "mkdir:ENOSPC",
-        "rename:EIO",
-        "fsync:EIO",
-        "open:EMFILE:path=.tmp",
-    ],
+    ["write:ENOSPC", "write:EIO:path=.index", "mkdir:ENOSPC", "rename:EIO", "fsync:EIO", "open:EMFILE:path=.tmp"],
 )
 def test_disk_that_fails(tmp_path: Path, rules: str) -> None:
     """If the disk is full or fails, a pull says so in one line and leaves the store whole, and a later one succeeds."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import recorded_runs
 from recorded_runs import MONOTONIC, MS, Event, hits, pipeline
 
 from pylayer.report import page, recorded, rows
 from pylayer.store.timeline import Present
-
-if TYPE_CHECKING:
-    pass
 
 #: The threads: one that renders and presents, workers that compile beside it, and a loader.
 THREADS = {101: "render", 102: "worker-0", 103: "worker-1", 104: "worker-2", 105: "loader"}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import radv
 import recorded_runs
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MS, cache, hits, pipeline
 from report import made_up
 from report.browser import DESKTOP, PHONE, launch, opened, overflow, pixels, ready, until
-from world import ROOT, World
+from world import World
 
 from pylayer.report import page, recorded, rows
 
@@ -39,10 +37,7 @@ def browser() -> Iterator[Browser]:
 def write_page(store: Path, file: Path) -> Path:
     """The page of all runs of a store."""
     found = recorded.read(str(store))
-    numbers: list[tuple[recorded.Run, dict[str, Any]]] = []
-    for run in found:
-        numbers.append((run, rows.of_run(found, run)))
-    file.write_text(page.render(numbers, rows.FRAME_NS))
+    file.write_text(page.render([(run, rows.of_run(found, run)) for run in found], rows.FRAME_NS))
     return file
 
 
@@ -66,8 +61,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "graphics": {"hits": 40, "compiled": 6, "compile_ns": 90 * MS},
         "compute": {"hits": 0, "compiled": 4, "compile_ns": 40 * MS},
     }
-    common: dict[str, Any] = {"kinds": kinds}
-    common |= {"counters": counters, "stored_bytes": 40_000, "loaded_records": 40, "mean_compile_ns": 3.0 * MS}
+    common: dict[str, Any] = {"counters": counters, "kinds": kinds, "stored_bytes": 40_000}
     recorded_runs.write(
         tmp_path / "store", first, started=1000.0, ended=1002.0, refused={HOSTILE: 1}, **names, **common
     )
@@ -95,9 +89,9 @@ TIMELINE = ".timeline"
 def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
     """On a light desktop and a dark phone: pipelines have the colours of what they took, nothing is wider than the
     window, no column is clipped, each value is below its column's name or beside it, a row has a few lines, and
-    axe-core's rules (contrast, names, landmarks, headings) find nothing."""
+    axe-core's rules (contrast, names, landmarks, headings) find nothing. Markup in names is text."""
     with opened(browser, report, **look) as page:
-        assert overflow(page) == 0
+        assert overflow(page) == 0 and HOSTILE in page.locator("h1").inner_text()
         assert pixels(page, "#run-1 .timeline", "c1") and pixels(page, "#run-1 .timeline", "c2")  # 10 ms, 30 ms
         assert pixels(page, "#run-2 .timeline", "c0") and not pixels(page, "#run-2 .timeline", "c2")  # 2 ms
         assert pixels(page, "#run-1 .timeline", "found") and not pixels(page, TIMELINE, "late")
@@ -112,26 +106,11 @@ def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
         box = row.bounding_box()
         assert box and box["height"] < (100 if phone else 40)
         page.locator("#run-1-slow ~ .scroll [data-show]").first.click()
-        assert page.locator("#run-1 .panel").is_visible() and overflow(page) == 0
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-
-
-def test_texts_of_programs_are_shown_as_they_are(browser: Browser, report: Path) -> None:
-    """Markup in names is text on the page, in what is said of a bar under the pointer, and in the panel."""
-    with opened(browser, report) as page:
-        assert page.title() == f"{HOSTILE} - pylayer report"
-        assert HOSTILE in page.locator("h1").inner_text()
-        # The bar of 30 ms at 950 ms has the hostile entry point.
-        page.locator("#run-1-slow ~ .scroll [data-show]").first.click()
         said = page.locator("#run-1 .panel").inner_text()
         assert f"Entry point\n{HOSTILE[:64]}" in said and "30 ms" in said and "2 pipelines" in said
-        box = page.locator("#run-1 .timeline").bounding_box()
-        assert box
-        # In the middle of the view, in the first row, which is that of the busiest thread.
-        page.mouse.move(box["x"] + 46 + (box["width"] - 70) / 2, box["y"] + 52)
-        assert page.locator("#run-1 .tip").inner_text() == "graphics\n30 ms, compiled, and kept"
-        assert page.locator("img").count() == 0
+        assert overflow(page) == 0 and page.locator("img").count() == 0
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
 
 
 FOCUSABLE = "a[href], button:enabled, select, input, summary, [tabindex='0']"
@@ -208,21 +187,21 @@ def keys(page: Page, *pressed: str) -> None:
         page.keyboard.press(key)
 
 
-def test_keys(browser: Browser, frames: Path) -> None:
+@pytest.mark.parametrize("look", [{}, {"forced_colors": "active"}], ids=["", "contrast theme"])
+def test_keys(browser: Browser, frames: Path, look: dict[str, Any]) -> None:
     """In the timeline, W, A, S and D zoom and move, arrows go from pipeline to pipeline and to the frame above, N goes
-    to the next late frame, from which a button leads to the pipeline that held it, and Escape takes the panel away."""
-    with opened(browser, frames) as page:
+    to the next late frame, from which a button leads to the pipeline that held it, and Escape takes the panel away. A
+    contrast theme, which replaces the colours of a page by a few, leaves the charts theirs."""
+    with opened(browser, frames, **look) as page:
         keys(page, "w", "d")
         assert shown(page) == "Shown: 30 s to 60 s of 60 s."
         keys(page, "s", "a")
         assert shown(page) == "The whole run: 60 s."
-        assert (
-            pixels(page, TIMELINE, "frame") and pixels(page, TIMELINE, "late") and pixels(page, TIMELINE, "late-other")
-        )
+        assert all(pixels(page, TIMELINE, colour) for colour in ("frame", "late", "late-other", "text"))
         keys(page, "n")
         title = page.locator(".panel h4")
-        said = page.locator(".panel").inner_text()
-        assert title.inner_text().startswith("Frame ") and "late because of pipelines" in said
+        assert title.inner_text().startswith("Frame ")
+        assert "late because of pipelines" in page.locator(".panel").inner_text()
         assert pixels(page, TIMELINE, "late-column") > 1000
         page.locator(".panel li button").first.click()
         pipeline = title.inner_text()
@@ -241,9 +220,6 @@ def test_keys(browser: Browser, frames: Path) -> None:
         assert title.inner_text() == pipeline
         keys(page, "Escape")
         assert page.locator(".panel").is_hidden()
-        keys(page, "/")
-        page.keyboard.type("loader")
-        assert page.locator(".result").inner_text().endswith(" found")
 
 
 def test_search(browser: Browser, frames: Path) -> None:
@@ -252,7 +228,8 @@ def test_search(browser: Browser, frames: Path) -> None:
     with opened(browser, frames) as page:
         ready(page)
         search = page.locator("input[type=search]")
-        search.fill("LOADER")
+        keys(page, "/")
+        page.keyboard.type("LOADER")
         assert pixels(page, TIMELINE, "faint") and page.locator(".result").inner_text().endswith(" found")
         search.press("Enter")
         assert "Thread\nloader (105)" in page.locator(".panel").inner_text()
@@ -352,14 +329,6 @@ def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
         assert page.locator(".tools").first.is_hidden()
 
 
-def test_contrast_themes(browser: Browser, frames: Path) -> None:
-    """In a contrast theme, which replaces the colours of a page by a few, the charts have theirs."""
-    with opened(browser, frames, forced_colors="active") as page:
-        keys(page, "n")
-        shown(page)
-        assert pixels(page, TIMELINE, "late") and pixels(page, TIMELINE, "frame") and pixels(page, TIMELINE, "text")
-
-
 def test_without_javascript(browser: Browser, report: Path) -> None:
     """The tables are there, a line says what is not, and no control that would do nothing."""
     with opened(browser, report, java_script_enabled=False) as page:
@@ -368,16 +337,11 @@ def test_without_javascript(browser: Browser, report: Path) -> None:
         assert page.locator(".no-js", has_text="0.950 s").first.is_visible()
 
 
-def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
+def test_real_programs(browser: Browser, quick: World, tmp_path: Path) -> None:
     """The page of real runs has a bar for each pipeline that was compiled, and no errors."""
-    world.demo("--count", 10)
-    world.demo("--count", 15)
-    script = str(ROOT / "tests" / "programs" / "wgpu_render.py")
-    world.run([sys.executable, script], **radv.gpu_with_queues("navi21"))
-    with opened(browser, write_page(world.store, tmp_path / "real.html")) as page:
-        titles = page.locator("article h2").all_inner_texts()
-        assert len(titles) == 3 and [title.startswith("pipelines, ") for title in titles] == [True, True, False]
-        rows = [page.locator(f"#run-{number}-slow ~ .scroll").first.locator("tbody tr").count() for number in (1, 2, 3)]
-        assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [10, 5]
-        for run in (1, 2, 3):
+    for count in (10, 15):
+        quick.demo("--count", count)
+    with opened(browser, write_page(quick.store, tmp_path / "real.html")) as page:
+        for run, compiled in ((1, 10), (2, 5)):
+            assert page.locator(f"#run-{run}-slow ~ .scroll").first.locator("tbody tr").count() == compiled
             assert sum(pixels(page, f"#run-{run} .timeline", f"c{level}") for level in range(4))

@@ -422,21 +422,9 @@ VISIBLE ssize_t pwritev64v2(int fd, const struct iovec *pieces, int count, off_t
     return transfer_pieces(WRITE, SYS_pwritev2, fd, pieces, count, offset, flags);
 }
 
-VISIBLE ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t offset)
-{
-    return pwritev64v2(fd, pieces, count, offset, 0);
-}
-
 VISIBLE ssize_t preadv64v2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
 {
     return transfer_pieces(READ, SYS_preadv2, fd, pieces, count, offset, flags);
-}
-
-SAME_AS(preadv64v2) ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t offset, int flags);
-
-VISIBLE ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t offset)
-{
-    return preadv64v2(fd, pieces, count, offset, 0);
 }
 
 VISIBLE int fsync(int fd)

@@ -34,34 +34,18 @@ from pylayer.values import MODE_BINARIES, MODE_CELLS, MODE_OBSERVE
 
 #: The program of the sessions here.
 PROGRAM = program_id("stutter", "Stutter")
-ROOM = struct.Struct("<IHHQ13QQ")
 NOW = int(time.time())
-#: A pid that belongs to no process.
-GONE = (1 << 22) + 7
 
 
-def number(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "little")
-
-
-def mark(call: int, *ids: int, kind: int = 0, cache: int = 0, used: int = 0) -> bytes:
-    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (13 - len(ids))), used)
-
-
-def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
-    """Returns a file header as another process would write it."""
-    fields = list(
-        format.FILE_HEADER.unpack(format.file_header(file_kinds.LIVE.magic, folder.identity, PROGRAM, "a game", salt=0))
-    )
-    fields[17:19] = [owner.this_process()[0] if machine is None else machine, pid]
+def death(folder: Folder, machine: bytes | None = None) -> Path:
+    """Writes what a process leaves that died over the pipeline 11. Its pid belongs to no process."""
+    head = format.file_header(file_kinds.LIVE.magic, folder.identity, PROGRAM, "a game", salt=0)
+    fields = list(format.FILE_HEADER.unpack(head))
+    fields[17:19] = [machine or owner.this_process()[0], (1 << 22) + 7]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
-    return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
-
-
-def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None = None, directory: str = "") -> Path:
-    """Writes what a process leaves that died with these marks."""
-    data = header(folder, pid, machine) + b"".join(marks)
-    path = Path(directory or folder.path, f"{PROGRAM:016x}-{unique_name()}{file_kinds.LIVE}")
+    mark = crash_marker.MARK.pack(crash_marker.PIPELINES, 0, 1, 0, 11, *[0] * 13)
+    data = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)) + mark
+    path = Path(folder.path, f"{PROGRAM:016x}-{unique_name()}{file_kinds.LIVE}")
     path.write_bytes(data + bytes(crash_marker.BYTES - len(data)))
     return path
 
@@ -71,9 +55,9 @@ def fingerprints(known: BlockList) -> list[int]:
     return sorted(one.subject for one in known.in_force(PIPELINE))
 
 
-def reviewed(folder: Folder, read_only: bool = False) -> BlockList:
+def reviewed(folder: Folder) -> BlockList:
     """Returns what is decided for the program after a start that looked for deaths."""
-    found = deaths.review(folder, read_only)
+    found = deaths.review(folder, False)
     return found.get(PROGRAM) or block_files.read(folder, PROGRAM)
 
 
@@ -94,7 +78,7 @@ def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPa
     """Where the kernel does not say whether a crash marker is mapped, that of a process elsewhere is left alone for a
     day."""
     monkeypatch.setattr(crash_marker, "_state_of_mapping", lambda fd: owner.ELSEWHERE)
-    other = death(folder, mark(crash_marker.PIPELINES, 11), machine=b"another machine!")
+    other = death(folder, b"another machine!")
     assert not reviewed(folder).entries and other.exists()
     os.utime(other, (time.time() - 25 * 3600,) * 2)
     assert fingerprints(reviewed(folder)) == [11] and not other.exists()
@@ -111,7 +95,7 @@ def at(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 14 days, blocked records are used again. Twice as long later they are forgotten."""
-    death(folder, mark(crash_marker.PIPELINES, 11))
+    death(folder)
     assert fingerprints(reviewed(folder)) == [11]
     at(monkeypatch, 14 * DAY + 60)
     assert fingerprints(block_files.read(folder, PROGRAM)) == []
@@ -122,7 +106,7 @@ def test_suspicion_ends(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
     """If two processes record the same death, it counts once."""
-    path = death(folder, mark(crash_marker.PIPELINES, 11))
+    path = death(folder)
     data = path.read_bytes()
     reviewed(folder)
     path.write_bytes(data)

@@ -14,8 +14,7 @@ import pytest
 import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from unit import things
-from unit.things import facts, program, program_id
+from unit.things import cache_data, facts, program, program_id
 
 import pylayer
 from pylayer.common import compiled, config, flat, paths
@@ -23,14 +22,7 @@ from pylayer.common.identity import Identity
 from pylayer.common.outcomes import judge
 from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, settings_for
 from pylayer.policy import Policy, choose_mode
-from pylayer.values import (
-    MODE_BINARIES,
-    MODE_CELLS,
-    MODE_OFF,
-    VERDICT_EMPTY,
-    VERDICT_PASS,
-    CacheData,
-)
+from pylayer.values import MODE_BINARIES, MODE_CELLS, MODE_OFF, VERDICT_EMPTY, VERDICT_PASS, CacheData
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SCHEMA = config.schema()
@@ -268,9 +260,9 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def load(policy_file: Path, root: str | None, system: Path | None = None) -> dict[str, Any]:
+def load(policy_file: Path, root: str) -> dict[str, Any]:
     """Returns the document in force. Raises what keeps a file from being used."""
-    document, problems = compiled.load(str(system) if system else None, str(policy_file), root)
+    document, problems = compiled.load(None, str(policy_file), root)
     for problem in problems:
         raise problem.error
     return document
@@ -281,11 +273,6 @@ def policy_file(tmp_path: Path) -> Path:
     path = tmp_path / "policy.yaml"
     path.write_text(TEXT)
     return path
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> str:
-    return str(tmp_path / "root")
 
 
 def copies(root: str) -> list[Path]:
@@ -390,27 +377,19 @@ def test_format() -> None:
 # ---- What is decided of a device -----------------------------------------------------------------
 
 
-UUID = bytes(range(16))
-GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, UUID)
+def header(length: int = 32, version: int = 1, vendor: int = 0x1002) -> bytes:
+    return struct.pack("<IIII16s", length, version, vendor, 0x73BF, bytes(range(16)))
 
 
-def cache_data(header: bytes, size: int | None = None, is_null: bool = False) -> CacheData:
-    size = len(header) if size is None else size
-    return things.cache_data(header, data_is_null=is_null, data_size=size)
-
-
-def header(length: int = 32, version: int = 1, vendor: int = 0x1002, device: int = 0x73BF, uuid: bytes = UUID) -> bytes:
-    return struct.pack("<IIII16s", length, version, vendor, device, uuid)
-
-
+GOOD = header()
 #: Headers, and what is wrong with them; tests/layer/test_driver_identity.py has the others.
 CASES = [
-    ("accepted", cache_data(GOOD, 1 << 40)),
-    ("accepted", cache_data(header(version=1000629000, vendor=0), 100)),
-    ("zero-length", cache_data(b"", 0, is_null=True)),
-    ("null", cache_data(b"", 100, is_null=True)),
-    ("truncated", cache_data(GOOD[:20], 100)),
-    ("wrong-length", cache_data(header(length=101), 100)),
+    ("accepted", cache_data(GOOD, data_size=1 << 40)),
+    ("accepted", cache_data(header(version=1000629000, vendor=0), data_size=100)),
+    ("zero-length", cache_data()),
+    ("null", cache_data(data_size=100)),
+    ("truncated", cache_data(GOOD[:20], data_size=100)),
+    ("wrong-length", cache_data(header(length=101), data_size=100)),
 ]
 
 
@@ -433,28 +412,16 @@ def test_judge(outcome: str, data: CacheData) -> None:
 )
 def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) -> None:
     """If the header is right, the history of the data from earlier runs decides."""
-    judged = cache_data(data, 100)
-    judged.history = history
+    judged = cache_data(data, data_size=100, history=history)
     assert Policy().admit_cache(judged, facts(), DEFAULTS) == (verdict, outcome)
 
 
 # ---- identity ----------------------------------------------------------------------------------------
 
-FIELDS = {
-    "abi": "64-bit little-endian",
-    "device_id": 0x73BF,
-    "driver_id": 3,
-    "driver_info": "Mesa 25.0.7",
-    "driver_name": "radv",
-    "driver_version": 104857607,
-    "pipeline_cache_uuid": "000102030405060708090a0b0c0d0e0f",
-    "vendor_id": 0x1002,
-}
-
 
 def test_identity_is_pinned() -> None:
-    """These fields must keep this name. With another name, every existing store would be left unread."""
-    assert Identity(FIELDS).name == "b806ea7b6b14ce02629cbeefe96fe1d7"
+    """A device's fields must keep this name. With another name, every existing store would be left unread."""
+    assert Identity.of(facts()).name == "b806ea7b6b14ce02629cbeefe96fe1d7"
     assert program_id("stutter", "Stutter") == 0xE4685CB3B99C6FF1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import struct
 import time
@@ -10,19 +11,15 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import cells, facts, flip, loaded, put_known, record, run, scan
+from unit.things import IDENTITY, cells, flip, loaded, put_known, record, run, scan, write_journal
 
 from pylayer.common import owner
-from pylayer.common.identity import Identity
 from pylayer.store import compaction, format, reader
 from pylayer.store.compaction import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
-
-IDENTITY = Identity.of(facts())
-DATA = [b"first", b"", b"x" * 16, b"CELL" * 9]
 
 
 def contents(data: bytes) -> list[tuple[bytes, int, int, int, bytes]]:
@@ -33,16 +30,11 @@ def contents(data: bytes) -> list[tuple[bytes, int, int, int, bytes]]:
     ]
 
 
-def small_journal() -> bytes:
-    header = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0)
-    return header + b"".join(record(data, kind=index, create_ns=100 + index) for index, data in enumerate(DATA))
-
-
 def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """These are the bytes of a file. If this fails, format.VERSION must be raised, because stores exist."""
     monkeypatch.setattr(time, "time_ns", lambda: 0x1122334455667788)
     monkeypatch.setattr(owner, "this_process", lambda: (bytes(range(16, 32)), 0x01020304, 0, 0x1112131415161718))
-    identity = Identity.of(facts())
+    identity = copy.copy(IDENTITY)
     identity.digest = bytes(range(16))
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", salt=0, size=0x1000)
     one = record(b"data of a cell, 22 byt", kind=1, flags=1, create_ns=2_500_000, fingerprint=0xFEDC, last_used=99)
@@ -62,7 +54,7 @@ def outcomes(damage: list[Damage]) -> list[tuple[str, int, int]]:
 
 def test_damage_is_named() -> None:
     """Each kind of damage is reported once, with its place and length."""
-    whole = small_journal()
+    whole = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + record(b"first") + record(b"x" * 16)
     damage: list[Damage] = []
     header_hurt = bytearray(whole)
     header_hurt[256 + 8] ^= 1
@@ -85,11 +77,6 @@ def test_damage_is_named() -> None:
     ]
 
 
-def header_of_length(size: int) -> bytes:
-    """Returns a record header that verifies and claims this much data."""
-    return format.record_header(format.CELL, size, bytes(16))
-
-
 @pytest.mark.parametrize("size", [1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
 def test_hostile_length(size: int) -> None:
     """A length beyond the file, under a valid header, is neither read nor allocated. At the end it is a torn tail if a
@@ -98,9 +85,8 @@ def test_hostile_length(size: int) -> None:
     tail = "truncated" if size <= format.MAX_RECORD_BYTES else "impossible"
     for behind, outcome in ((b"", tail), (record(b"behind"), "impossible")):
         damage: list[Damage] = []
-        data = (
-            format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + record(b"good") + header_of_length(size) + behind
-        )
+        long = format.record_header(format.CELL, size, bytes(16))
+        data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + record(b"good") + long + behind
         if size == 1 and behind:
             continue  # it fits
         assert [one.size for one in scan(data, damage)] == [4] + [6] * bool(behind)
@@ -224,27 +210,18 @@ NOTE_HEX = (
 # ---- Sealing -------------------------------------------------------------------------------------
 
 
-def cell(data: bytes) -> list[bytes | memoryview]:
-    return format.record_parts(format.CELL, data, create_ns=1)
-
-
 def journal_of(folder: Folder, *datas: bytes) -> Path:
     journal = Journal(folder, 7)
     for data in datas:
-        journal.append(cell(data))
+        journal.append(format.record_parts(format.CELL, data))
     journal.close()
     assert journal.path is not None
     return Path(journal.path)
 
 
-def embedded() -> bytes:
-    """Returns data of a cell that contains a whole record at a place where a record may begin."""
-    return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
-
-
 def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
-    """After a damaged header, data of that record that looks like a record is not used."""
-    path = journal_of(folder, embedded(), b"the next")
+    """After a damaged header, data of that record that looks like a record, where one may begin, is not used."""
+    path = journal_of(folder, bytes(64) + record(b"looks like a cell") + bytes(640), b"the next")
     flip(path, format.FILE_HEADER.size + 20)
     found, result = loaded(folder, 7)
     assert found == [b"the next"]
@@ -283,20 +260,6 @@ def test_every_file_has_its_own(folder: Folder) -> None:
 # ---- Files that no honest writer produces --------------------------------------------------------
 
 
-def file_of(*records: bytes, kind: bytes = format.JOURNAL) -> bytes:
-    return format.file_header(kind, IDENTITY, 7, salt=0) + b"".join(records)
-
-
-def put(folder: Folder, name: str, data: bytes) -> str:
-    path = Path(folder.path, name)
-    path.write_bytes(data)
-    return str(path)
-
-
-def run_compaction(folder: Folder, **options: Any) -> compaction.Compaction:
-    return run(compaction.Compaction(folder, 7, everything=True, **options))
-
-
 @pytest.mark.parametrize("name", ["somebody", "-1-1-1", "00-1-inf-0", f"{'0' * 32}-1-1-0", f"00-{'f' * 100}-1-0"])
 def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
     """A claim that names no process, like one of another machine or container, is abandoned after a quarter of an
@@ -312,11 +275,10 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
 def test_shattered_file(folder: Folder) -> None:
     """A compaction keeps all records of a file with thousands of damaged places, and deletes the file."""
     junk = b"".join(struct.pack("<QQ", n, 1) + record(struct.pack("<Q", n)) for n in range(2000))
-    name = f"{7:016x}-1-1.closed"
-    put(folder, name, file_of(junk))
-    result = run_compaction(folder)
+    path = write_journal(Path(folder.path, f"{7:016x}-1-1.closed"), IDENTITY, junk)
+    result = run(compaction.Compaction(folder, 7, everything=True))
     assert (result.repaired, len(cells(folder))) == (1, 2000)
-    assert name not in os.listdir(folder.path)
+    assert not path.exists()
 
 
 def test_record_larger_than_any() -> None:

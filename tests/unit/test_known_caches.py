@@ -42,8 +42,8 @@ class Processes:
         parts = [part for one in known for part in one.parts()]
         return Path(folder.write_file(file_kinds.ATTEST, 7, "stutter", parts)[0])
 
-    def history(self, takes_passed: bool = True) -> History:
-        return History(self.folder, 7, takes_passed)
+    def history(self) -> History:
+        return History(self.folder, 7, True)
 
     @property
     def files(self) -> list[Path]:
@@ -55,21 +55,16 @@ def processes(root: str) -> Processes:
     return Processes(root)
 
 
-def outcome(history: History, data: bytes) -> tuple[str, str]:
-    """Returns what is known of data that the program passes, and its damage."""
-    return history.outcome(xxhash.xxh3_128_digest(data), len(data), sketch_of(data))
-
-
 def known(history: History, data: bytes) -> str:
-    return outcome(history, data)[0]
+    """Returns what is known of data that the program passes."""
+    return history.outcome(xxhash.xxh3_128_digest(data), len(data), sketch_of(data))[0]
 
 
-def compact(processes: Processes, monkeypatch: pytest.MonkeyPatch, most: int = 0) -> None:
-    """Combines the files, of which there are more than ``most``. All their writers have ended."""
-    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: False)
+def compact(processes: Processes, monkeypatch: pytest.MonkeyPatch, most: int = 0, alive: Path | None = None) -> None:
+    """Combines the files, of which there are more than ``most``. All their writers have ended, but of ``alive``."""
+    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: path == str(alive))
     monkeypatch.setattr(cache_history, "MAX_FILES", most)
-    for _ in cache_history.compact(processes.folder):
-        pass
+    list(cache_history.compact(processes.folder))
 
 
 # ---- outcomes ----------------------------------------------------------------------------------------
@@ -240,10 +235,7 @@ def test_files_of_processes_that_live_are_not_combined(processes: Processes, mon
     """A process may append to its file. What it added before it ended is in the combined file."""
     ended = [processes.read(b"early %d" % number) for number in range(3)]
     alive = processes.read(b"alive")
-    monkeypatch.setattr(cache_history, "MAX_FILES", 2)
-    monkeypatch.setattr(cache_history, "may_have_writer", lambda path: path == str(alive))
-    for _ in cache_history.compact(processes.folder):
-        pass
+    compact(processes, monkeypatch, 2, alive)
     assert alive in processes.files and len(processes.files) == 2 and not set(ended) & set(processes.files)
     assert [known(processes.history(), word) for word in (b"early 0", b"early 2", b"alive")] == ["attested"] * 3
 

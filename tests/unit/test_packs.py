@@ -205,22 +205,22 @@ def test_a_compaction_that_is_given_up_while_the_disk_works_leaves_everything(
 # ---- The claim -----------------------------------------------------------------------------------
 
 
-START = """
+#: A process that ends when half a pack is written.
+DIES = """
 import os, sys
-from pylayer.common import flat
-from pylayer.common.identity import Identity
 from pylayer.store.compaction import Claim
-from pylayer.store.folder import Folder
+from pylayer.store.folder import folders
 from pylayer.store.pack import PackWriter
-folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
+(folder,) = folders(sys.argv[1])
+Claim(folder).acquire()
+PackWriter(f"{folder.path}/1.pack", folder.identity)
+os._exit(0)
 """
-#: The process ends when half a pack is written.
-DIES = "Claim(folder).acquire(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
 
 
 def abandon(folder: Folder) -> None:
     """Takes the claim in a process that dies in the middle of a pack."""
-    run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
+    run_python(DIES, folder.root)
     assert any(name.startswith("compacting.") for name in os.listdir(folder.path))
 
 
@@ -390,10 +390,6 @@ def test_one_folder_that_fails_at_exit(tmp_path: Path) -> None:
 # ---- The folder of one driver, its small files, and the files of runs ----------------------------
 
 
-def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
-    return write_journal(Path(folder.path, name), IDENTITY, *records)
-
-
 # ---- replace_file ------------------------------------------------------------------------------------
 
 
@@ -429,14 +425,14 @@ def test_prepare(folder: Folder) -> None:
 
 def test_folder_of_an_older_pylayer(folder: Folder) -> None:
     """What an older pylayer wrote stays where it is and is not used, and what this one writes is stored beside it."""
-    older = Path(journal_in(folder, f"{7:016x}-1.closed", record(b"old")))
+    older = write_journal(Path(folder.path, f"{7:016x}-1.closed"), IDENTITY, record(b"old"))
     data = bytearray(older.read_bytes())
     data[8:12] = (format.VERSION - 1).to_bytes(4, "little")
     older.write_bytes(data)
     fields = {**IDENTITY.fields, "format": format.VERSION - 1}
     Path(folder.path, "identity").write_text(flat.dumps(fields))
     folder.prepare()
-    journal_in(folder, f"{7:016x}-2.closed", record(b"new"))
+    write_journal(Path(folder.path, f"{7:016x}-2.closed"), IDENTITY, record(b"new"))
     assert cells(folder) == [b"new"]
     list(compaction.Compaction(folder, 7, must=frozenset([str(older)])).steps())
     assert cells(folder) == [b"new"] and older.read_bytes() == data

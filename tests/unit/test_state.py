@@ -56,8 +56,7 @@ def every_writer_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compaction(root: Path, limit: int = 1 << 30) -> None:
     """As `pylayer trim` does."""
-    for _ in checking.Trim(str(root), Limits(1 << 30, limit)).steps():
-        pass
+    list(checking.Trim(str(root), Limits(1 << 30, limit)).steps())
 
 
 def fingerprints(found: State) -> list[int]:
@@ -102,8 +101,7 @@ def test_limit(tmp_path: Path) -> None:
         while True:
             next(steps)
     folder = state.folder(str(tmp_path))
-    for _ in Compaction(folder, PROGRAM, everything=True, drop=end.value.value).steps():
-        pass
+    list(Compaction(folder, PROGRAM, everything=True, drop=end.value.value).steps())
     assert fingerprints(state.read(str(tmp_path), PROGRAM)) == [31]
 
 
@@ -141,8 +139,7 @@ def test_damage(tmp_path: Path, what: str, packed: bool) -> None:
     damaged = state.read(str(tmp_path), PROGRAM)
     assert [one.outcome for one in damaged.damage] == ["damaged-data"]
     folder = state.folder(str(tmp_path))
-    for _ in maintenance.maintain(folder, damaged.damage, Limits(1 << 30, 1 << 30), print):
-        pass
+    list(maintenance.maintain(folder, damaged.damage, Limits(1 << 30, 1 << 30), print))
     assert Path(unrecorded_path(str(tmp_path), PROGRAM)).exists()
     after = state.read(str(tmp_path), PROGRAM)
     assert after.damage == [] and not path.exists()
@@ -165,8 +162,7 @@ def test_earlier_build(tmp_path: Path, suffix: str) -> None:
     path.with_suffix(".closed").unlink()
     path.with_suffix(suffix).write_bytes(data + b"".join(format.seal(parts, salt)))
     verified = Checked(str(tmp_path))
-    for _ in verified.steps(lambda name: True, None):
-        pass
+    list(verified.steps(lambda name: True, None))
     assert (verified.files, verified.damage) == (1, [])
     for _ in range(2):
         found = state.read(str(tmp_path), PROGRAM)

@@ -16,7 +16,7 @@ import xxhash
 from disk import Loaded, load
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from unit.things import add_record
+from unit.things import add_record, packs, run_all
 
 from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
@@ -93,16 +93,6 @@ def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dic
     return found, [what.outcome for what in damage]
 
 
-def cells_of(path: str) -> list[bytes]:
-    """Returns the cells that a load takes from one file."""
-    return [
-        bytes(part.data_of(record))
-        for part in reader.Reader(path).verified(IDENTITY.digest, [])
-        for record in part.records
-        if record.magic == format.CELL
-    ]
-
-
 def stretches(path: str) -> list[tuple[int, int, bytes]]:
     """Returns start, end and digest of each record of a pack."""
     one = reader.Reader(path)
@@ -124,20 +114,8 @@ def loads(folder: Folder) -> dict[int | None, set[bytes]]:
     return {program: set(load(folder, program).cells.values()) for program in (*PROGRAMS, None)}
 
 
-def run_compaction(folder: Folder, **options: Any) -> list[compaction.Compaction]:
-    """Compacts the files of every program."""
-    works = [compaction.Compaction(folder, program, **options) for program in folder.programs()]
-    for work in works:
-        list(work.steps())
-    return works
-
-
 def program_of(path: str) -> int:
     return int(os.path.basename(path).partition("-")[0], 16)
-
-
-def packs_of(folder: Folder) -> list[str]:
-    return folder.files(None, (".pack",))
 
 
 #: A change of a file: kind, place (as a fraction of its size), amount.
@@ -217,7 +195,9 @@ def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
         places = stretches(path)
         begin, end = change(path, how)
         kept = {digest for at, to, digest in places if to <= begin or at >= end}
-        found = set(cells_of(path))
+        read_back = Loaded()
+        read_back.read(path, IDENTITY.digest)
+        found = set(read_back.cells.values())
         assert found <= set(datas)
         assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
 
@@ -247,23 +227,23 @@ def test_compaction_changes_no_load(
     another compaction of the same changes nothing."""
     with a_folder() as folder:
         fill(folder, first)
-        run_compaction(folder)
+        run_all(folder)
         fill(folder, second)
         before = loads(folder)
-        run_compaction(folder)
+        run_all(folder)
         assert loads(folder) == before
-        results = run_compaction(folder, everything=True)
+        results = run_all(folder, everything=True)
         assert loads(folder) == before
         assert [what for result in results for what in result.damage] == []
         assert folder.files(None, (".closed", ".journal")) == []
-        digests = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
+        digests = [(program_of(path), digest) for path in packs(folder) for *_, digest in stretches(path)]
         assert len(digests) == len(set(digests))
         names = sorted(os.listdir(folder.path))
-        run_compaction(folder, everything=True)
+        run_all(folder, everything=True)
         assert sorted(os.listdir(folder.path)) == names
-        run_compaction(folder, everything=True, must=frozenset(packs_of(folder)))
+        run_all(folder, everything=True, must=frozenset(packs(folder)))
         assert loads(folder) == before
-        again = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
+        again = [(program_of(path), digest) for path in packs(folder) for *_, digest in stretches(path)]
         assert sorted(digests) == sorted(again)
 
 
@@ -276,13 +256,13 @@ def test_compaction_of_damaged_files(
     with a_folder() as folder:
         fill(folder, journals)
         if packed:
-            run_compaction(folder, everything=True)
+            run_all(folder, everything=True)
             fill(folder, journals[:1])
         paths = folder.files(None)
         for number, how in enumerate(changes):
             change(paths[(which + number) % len(paths)], how, 0 if number == 2 else format.FILE_HEADER.size)
         before = loads(folder)
-        run_compaction(folder, everything=True, must=frozenset(packs_of(folder)))
+        run_all(folder, everything=True, must=frozenset(packs(folder)))
         after = loads(folder)
         assert after == before
 
@@ -306,7 +286,7 @@ def test_two_compaction_and_a_reader(
         for some in packed:
             fill(folder, some)
             with mock.patch.object(compaction, "PACK_FACTOR", 0):  # packs that share records
-                run_compaction(folder)
+                run_all(folder)
         fill(folder, journals)
         before = loads(folder)
         seen: set[bytes] = set()

@@ -9,24 +9,21 @@ from typing import Any
 
 import pytest
 from recorded_runs import MONOTONIC, MS
-from unit.things import facts
+from unit.things import IDENTITY
 
-from pylayer.common.identity import Identity
 from pylayer.report import late_frames
 from pylayer.store import format, timeline
 from pylayer.store.timeline import FRAME_NS, Event, Present, RunFile, Usual, read
 
-IDENTITY = Identity.of(facts())
 
-
-def events(root: Path, name: str = "run") -> list[Event]:
-    line = timeline.read(str(root), name)
+def events(root: Path) -> list[Event]:
+    line = timeline.read(str(root), "run")
     assert line is not None and line.outcome == "ok"
     return line.events
 
 
-def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) -> RunFile:
-    file = RunFile(str(root), name, IDENTITY, 7, "stutter", limit)
+def written(root: Path, *added: Event, limit: int = 1 << 20) -> RunFile:
+    file = RunFile(str(root), "run", IDENTITY, 7, "stutter", limit)
     for event in added:
         file.add(event)
     file.flush()
@@ -122,13 +119,16 @@ def test_values(tmp_path: Path) -> None:
     assert line is not None and (line.values.get("lost"), line.values["ended"]) == (None, 2.0)
 
 
-def test_cannot_be_written(tmp_path: Path) -> None:
-    """Each failure is reported, and its events are counted. Later ones are written once that is possible."""
+def test_cannot_be_written(tmp_path: Path, presents: list[Present]) -> None:
+    """Each failure is reported, and its events and frames are counted. Later ones are written once that is possible."""
     (tmp_path / "runs").write_text("not a directory")
     file = RunFile(str(tmp_path), "run", IDENTITY)
     file.add(Event("hits", 1, text="text"))
-    with pytest.raises(OSError):
-        file.flush()
+    for first in (0, 10):
+        file.present(presents[first : first + 10])
+        with pytest.raises(OSError, match="runs"):
+            file.flush()
+    assert file.frames_left_out == 20
     with pytest.raises(OSError):
         file.note({"a": 1})
     (tmp_path / "runs").unlink()
@@ -178,11 +178,9 @@ def presents() -> list[Present]:
     return found
 
 
-def frames_written(root: Path, presents: list[Present], limit: int, events: list[Event] | None = None) -> RunFile:
+def frames_written(root: Path, presents: list[Present], limit: int) -> RunFile:
     """Writes a timeline in flushes of 100 frames."""
     line = RunFile(str(root), "run", IDENTITY, limit=limit)
-    for event in events or ():
-        line.add(event)
     for first in range(0, len(presents), 100):
         line.present(presents[first : first + 100])
         line.flush()
@@ -191,23 +189,17 @@ def frames_written(root: Path, presents: list[Present], limit: int, events: list
 
 
 def test_a_timeline_that_is_full_of_frames(tmp_path: Path, presents: list[Present]) -> None:
-    """Frames fill half of a timeline. What is not kept is counted."""
+    """Frames fill half of a timeline. What is not kept is counted, and the layer's own counts are told. It counts late
+    frames by one budget, so for another one their number is unknown. The longest frame is known for each."""
     file = frames_written(tmp_path, presents, 20 << 10)
     line = read(str(tmp_path), "run")
     assert line is not None and 2000 < len(line.presents[1][0]) == COUNT - file.frames_left_out < COUNT
     late = late_frames.late(line, FRAME_NS)
     assert late and all(own.frame.number % EVERY == 0 and own.usual_ns == USUAL for own in late)
-
-
-def test_what_is_known_beside_a_full_timeline(tmp_path: Path, presents: list[Present]) -> None:
-    """If the timeline lacks frames, the layer's own counts are told. It counts late frames by one budget, so for
-    another one their number is unknown. The longest frame is known for each."""
-    frames_written(tmp_path, presents, 20 << 10)
-    line = read(str(tmp_path), "run")
     counted = {"frames": COUNT, "late_frames": 400, "late_by_pipelines": 3, "longest_frame_ns": LATE}
-    for budget, late in ((FRAME_NS, 400), (8 * MS, None)):
+    for budget, number in ((FRAME_NS, 400), (8 * MS, None)):
         told = late_frames.row(counted, line, late_frames.late(line, budget), budget, MONOTONIC)
-        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, late, LATE)
+        assert (told["frames"], told["late_frames"], told["longest_frame_ns"]) == (COUNT, number, LATE)
 
 
 def test_a_lower_rate_is_usual_after_a_while(tmp_path: Path) -> None:
@@ -252,14 +244,3 @@ def test_what_is_late(times: list[int], late: int) -> None:
         found += number >= 60 and usual.is_late(took)
         usual.add(took)
     assert abs(found - late * (len(times) - 60) / len(times)) <= 2
-
-
-def test_what_cannot_be_written_is_counted(tmp_path: Path, presents: list[Present]) -> None:
-    """Frames that the disk does not take are counted as left out."""
-    line = RunFile(str(tmp_path), "run", IDENTITY)
-    (tmp_path / "runs").write_text("a file in the place of the directory")
-    for first in (0, 10):
-        line.present(presents[first : first + 10])
-        with pytest.raises(OSError, match="runs"):
-            line.flush()
-    assert line.frames_left_out == 20

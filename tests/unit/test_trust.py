@@ -17,21 +17,17 @@ import disk
 import pytest
 from namespaces import unshared
 from others import become_another, pretend_to_be, without_private_group
-from unit.things import run_python
+from unit.things import record, run_python, write_journal
 from world import BUILD
 
 from pylayer.common import files, owner, paths, user_policy
 from pylayer.common.files import read_small
-from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
 
-def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
-    path = Path(folder.path, name)
-    record = b"".join(format.record_parts(format.CELL, b"data"))
-    path.write_bytes(format.file_header(format.JOURNAL, folder.identity, 7, salt=0) + record)
-    return path
+def journal_in(folder: Folder) -> Path:
+    return write_journal(Path(folder.path, f"{7:016x}-1.journal"), folder.identity, record(b"data"))
 
 
 def loaded(folder: Folder) -> tuple[int, list[str]]:

@@ -21,11 +21,7 @@ from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.pack import PackWriter
 from pylayer.store.reader import Record, Scan
-from pylayer.values import (
-    CacheData,
-    DeviceFacts,
-    Program,
-)
+from pylayer.values import CacheData, DeviceFacts, Program
 
 
 def facts(**changes: Any) -> DeviceFacts:
@@ -127,19 +123,9 @@ def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
     return b"".join(format.record_parts(magic, data, **fields))
 
 
-def add_record(
-    writer: PackWriter,
-    data: bytes,
-    magic: bytes = format.CELL,
-    kind: int = 0,
-    flags: int = 0,
-    create_ns: int = 1,
-    fingerprint: int = 0,
-    last_used: int = 0,
-) -> None:
+def add_record(writer: PackWriter, data: bytes, magic: bytes = format.CELL, **fields: int) -> None:
     """Adds a record to a pack or an export."""
-    head = (None, kind, flags, create_ns, fingerprint, last_used)
-    writer.add_parts(format.record_parts(magic, data, *head), (fingerprint,))
+    writer.add_parts(format.record_parts(magic, data, **fields), (fields.get("fingerprint", 0),))
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
@@ -150,13 +136,12 @@ def write_journal(path: Path, identity: Identity, *records: bytes, program_id: i
     return path
 
 
-def run_python(code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+def run_python(code: str, *arguments: str) -> str:
     """Returns the output of a fresh interpreter with this one's module path."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, *arguments],
         capture_output=True,
         text=True,
-        env=environment,
         timeout=60,
         check=False,
     )
