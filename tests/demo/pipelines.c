@@ -65,7 +65,8 @@ int main(int argc, char **argv)
         return status;
     }
     tally_destroy(&tally, device.handle);
-    binaries_close(binaries);
+    if (binaries)
+        binaries_close(binaries);
     objects_destroy(&objects, device.handle);
     device_close(&device);
     return status;
