@@ -418,10 +418,8 @@ void instance_create(Device *device, const VkApplicationInfo *application, const
     device->api = application->apiVersion;
 }
 
-static bool is_chosen(const VkPhysicalDeviceProperties *properties, const char *wanted)
+bool is_gpu(const VkPhysicalDeviceProperties *properties)
 {
-    if (wanted)
-        return strstr(properties->deviceName, wanted) != NULL;
     return properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
            properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_OTHER;
 }
@@ -435,7 +433,7 @@ static VkPhysicalDevice choose(const VkPhysicalDevice *devices, uint32_t count, 
     for (uint32_t i = 0; i < count; i++) {
         VkPhysicalDeviceProperties properties;
         vkGetPhysicalDeviceProperties(devices[i], &properties);
-        if (is_chosen(&properties, wanted))
+        if (wanted ? strstr(properties.deviceName, wanted) != NULL : is_gpu(&properties))
             return devices[i];
     }
     if (wanted || count == 0)

@@ -100,6 +100,7 @@ uint64_t now_ns(void);
 /* extension: of the instance, or NULL */
 void instance_create(Device *device, const VkApplicationInfo *application, const char *extension,
                      const VkAllocationCallbacks *allocator);
+bool is_gpu(const VkPhysicalDeviceProperties *properties);
 /* By its number or a part of its name; NULL: the first GPU, or else the first. */
 void device_choose(Device *device, const char *wanted);
 /* With what the line names, as far as the driver has it. */
