@@ -323,19 +323,6 @@ void linked_recipe(Recipe *recipe, const Kitchen *kitchen, const VkPipeline part
 
 // ---- Ray tracing -----------------------------------------------------------------------------------------------
 
-static VkRayTracingShaderGroupCreateInfoKHR group(VkRayTracingShaderGroupTypeKHR type, uint32_t stage)
-{
-    bool hit = type == VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR;
-    return (VkRayTracingShaderGroupCreateInfoKHR){
-        .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
-        .type = type,
-        .generalShader = hit ? VK_SHADER_UNUSED_KHR : stage,
-        .closestHitShader = hit ? stage : VK_SHADER_UNUSED_KHR,
-        .anyHitShader = VK_SHADER_UNUSED_KHR,
-        .intersectionShader = VK_SHADER_UNUSED_KHR,
-    };
-}
-
 void ray_tracing_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
 {
     memset(recipe, 0, sizeof *recipe);
@@ -348,9 +335,7 @@ void ray_tracing_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
     for (uint64_t i = 0; i < hits; ++i)
         add_stage(recipe, kitchen->objects, RAYS_SURFACE, shuffled(number * MAX_HIT_GROUPS + i, surfaces, seed));
     for (uint32_t i = 0; i < recipe->stage_count; ++i)
-        recipe->groups[i] = group(i < RAY_GROUPS_BEFORE_HITS ? VK_RAY_TRACING_SHADER_GROUP_TYPE_GENERAL_KHR
-                                                             : VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR,
-                                  i);
+        recipe->groups[i] = ray_group(i >= RAY_GROUPS_BEFORE_HITS, i);
     recipe->rays = (VkRayTracingPipelineCreateInfoKHR){
         .sType = VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR,
         .pNext = feedback_chain(recipe, kitchen->options, recipe->stage_count, NULL),

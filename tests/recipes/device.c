@@ -66,7 +66,7 @@ typedef struct Row {
 } Row;
 
 /* The words of a line `device` are those of rows and core_rows, and
- *   all, without=WORD,...  everything but rays, layouts, binaries, incremental, maintenance8, and these
+ *   all, without=WORD,...  everything but rays, layouts, binaries, maintenance8, and these
  *   extension=NAME         an extension more, which has no features
  *   off=WORD,...           extensions of which the features are not enabled
  *   least                  of each extension the features that it must have, and no more
@@ -101,7 +101,6 @@ static const Row rows[] = {
     {"local-read", LOCAL_READ, "VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1, 1, 0, 0},
     {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0, 0},
     {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0, 0},
-    {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0, 0},
     {"maintenance8", MAINTENANCE_8, "VK_KHR_maintenance8", TYPE_MAINTENANCE_8_FEATURES, 1, 1, 0, 0},
     {"layouts", LAYOUTS, VK_EXT_MUTABLE_DESCRIPTOR_TYPE_EXTENSION_NAME, TYPE(MUTABLE_DESCRIPTOR_TYPE_FEATURES_EXT), 1,
      1, 0, 0},
@@ -362,6 +361,19 @@ static void resolve(Device *device)
     COMMANDS(RESOLVE)
     /* Drivers have commands of extensions whose features are off, or have them not. */
     device->has[BINARIES] &= commands->destroy_binary != NULL;
+}
+
+VkRayTracingShaderGroupCreateInfoKHR ray_group(bool hit, uint32_t stage)
+{
+    return (VkRayTracingShaderGroupCreateInfoKHR){
+        .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
+        .type = hit ? VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR
+                    : VK_RAY_TRACING_SHADER_GROUP_TYPE_GENERAL_KHR,
+        .generalShader = hit ? VK_SHADER_UNUSED_KHR : stage,
+        .closestHitShader = hit ? stage : VK_SHADER_UNUSED_KHR,
+        .anyHitShader = VK_SHADER_UNUSED_KHR,
+        .intersectionShader = VK_SHADER_UNUSED_KHR,
+    };
 }
 
 VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation)

@@ -35,7 +35,6 @@ typedef enum {
     FRAGMENT_STORES,
     NOT_IN_ALL, /* the word `all` does not ask for those that follow */
     BINARIES = NOT_IN_ALL,
-    INCREMENTAL,
     MAINTENANCE_8,
     LAYOUTS,
     RAYS,
@@ -107,6 +106,8 @@ void device_choose(Device *device, const char *wanted);
 VkResult device_create(Device *device, const Words *words);
 void device_destroy(Device *device);
 
+/* Of ray tracing: a hit group, or else a general one, of this stage. */
+VkRayTracingShaderGroupCreateInfoKHR ray_group(bool hit, uint32_t stage);
 VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation);
 /* The same with so many threads, this one among them. Returns whether one of them has completed the operation. */
 bool join_with_threads(const Device *device, VkDeferredOperationKHR operation, uint32_t threads);
