@@ -21,7 +21,7 @@ typedef enum {
     SOURCE_UNUSED,   // nowhere: the extension is enabled
 } Source;
 
-enum { MAX_BATCH = 32 };
+enum { MAX_BATCH = 64 };
 
 typedef struct {
     Kind kind; // --compute, --graphics, --ray-tracing, --gpl; without one compute and graphics in turn
