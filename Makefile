@@ -377,8 +377,8 @@ $(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
 HEADERS := build/store_numbers.h build/boundary_tables.h build/driver_variables.h
-# Most programs link the demo's objects or include sources of the layer, of which setup makes some.
-$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo $(HEADERS)
+# Some programs include sources of the layer, of which setup makes some.
+$(filter-out programs-demo,$(PROGRAM_SETS)): | $(HEADERS)
 programs-fuzz: | $(VENV)/installed
 
 # Sources of the layer need these headers before pylayer is built. Building pylayer finds them unchanged.

@@ -11,7 +11,6 @@ driver.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import sys
@@ -122,65 +121,57 @@ def scale(directory: Path, options: Options) -> None:
 # ---- threads ---------------------------------------------------------------------------------------------------------
 
 THREADS = (1, 2, 4, 8, 16)
-#: again: all pipelines again and again, 2 us a hit; first: each once, after a start, 9 us; misses: half as many are
-#: compiled.
+#: again: all pipelines again and again, 2 us a hit; first: each once, 9 us; misses: half as many are compiled.
 WORKS = ("again", "first", "misses")
-#: Which VkPipelineCache the threads use, and whether under the layer. The first is the baseline.
+AGAIN = 40
+#: Whether the threads use one VkPipelineCache, and whether under the layer. The first is the baseline.
 SHARING = {
-    "the driver alone, one cache": ("shared", None),
-    "the driver alone, a cache each": ("own", None),
-    "layer, no cache": ("none", LAYER_NAME),
-    "layer, one cache": ("shared", LAYER_NAME),
-    "layer, a cache each": ("own", LAYER_NAME),
+    "the driver alone, one cache": (True, None),
+    "layer, no cache": (False, LAYER_NAME),
+    "layer, one cache": (True, LAYER_NAME),
 }
 #: What is limited; the others are there to be compared.
 LIMITED = "layer, no cache"
 
 
-def sample(world: World, way: str, work: str, threads: int, pipelines: int) -> tuple[float, float]:
-    """Returns nanoseconds for each creation, from the start of the threads to their end and of the processors: of the
-    fastest round, as the others were interrupted."""
+def sample(world: World, way: str, work: str, threads: int, pipelines: int) -> float:
+    """Returns nanoseconds for each creation, from the start of the threads to their end."""
+    cached, layers = SHARING[way]
+    file = world.directory / "application.cache"
 
-    def run(work: str, rounds: int, count: int, cache: Path | str = "object") -> tuple[float, float]:
-        caches, layers = SHARING[way]
-        words = [BUILD / "bench" / "threads", work, caches, rounds, "--threads", threads, "--count", count]
-        words += ["--cache", cache] if caches != "none" else []
-        result = json.loads(world.run(list(map(str, words)), VK_INSTANCE_LAYERS=layers).stdout)
-        return tuple(min(result[key]) / result["creations"] for key in ("rounds_ns", "rounds_processor_ns"))
+    def run(count: int, *more: str | int) -> float:
+        own = ("--cache", file, "--cache-save", file) if cached else ()
+        done = world.demo("--threads", threads, "--count", count, *more, *own, layers=layers)
+        return done["elapsed_ns"] / count
 
     shutil.rmtree(world.store, ignore_errors=True)
-    if work == "again":
-        return run("hits", max(20, 160 // threads), pipelines)
-    if work == "misses":
-        return run("misses", 1, pipelines // 2)
-    file = world.directory / "application.cache"
     file.unlink(missing_ok=True)
-    run("misses", 1, pipelines, file)
-    times = run("misses", 1, pipelines, file)
-    assert SHARING[way][1] is None or world.last()["compiled"] == 0, world.last()
-    return times
+    if work == "misses":
+        return run(pipelines // 2)
+    run(pipelines)
+    time = run(AGAIN * pipelines, "--distinct", pipelines) if work == "again" else run(pipelines)
+    assert layers is None or world.last()["compiled"] == 0, world.last()
+    return time
 
 
 def threads(directory: Path, options: Options) -> None:
-    """How threads that create pipelines at the same time get along. Other work on the machine changes the ratio of
-    processor time less. With more threads than processors a time says how much work was done, not how long one
-    waits."""
-    world, (baseline, *others), columns = world_in(directory / "world", options), SHARING, ("time", "processor time")
+    """How threads that create pipelines at the same time get along. With more threads than processors a time says how
+    much work was done, not how long one waits."""
+    world, (baseline, *others) = world_in(directory / "world", options), SHARING
     for work in WORKS:
         rows: list[Row] = []
         for count in THREADS:
-            samples: dict[str, list[tuple[float, float]]] = {way: [] for way in SHARING}
+            samples: dict[str, list[float]] = {way: [] for way in SHARING}
             for _ in range(options.rounds):
                 for way, mine in samples.items():
                     mine.append(sample(world, way, work, count, options.count))
             for way in others:
-                row = {column: Figure(f"{count}: {way}", baseline) for column in columns}
-                row["time"].limit = 1.10 if way == LIMITED and work != "misses" else None
+                limit = 1.10 if way == LIMITED and work != "misses" else None
+                figure = Figure(f"{count}: {way}", baseline, limit)
                 for base, mine in zip(samples[baseline], samples[way], strict=True):
-                    for figure, *pair in zip(row.values(), base, mine, strict=True):
-                        figure.add(*pair)
-                rows.append(row)
-        show(f"{work}: time of a creation by threads", rows, columns)
+                    figure.add(base, mine)
+                rows.append({"": figure})
+        show(f"{work}: time of a creation by threads", rows, [""])
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ import json
 import os
 import resource
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -36,6 +35,10 @@ FORMS = {"cells": ("--no-destroy",), "chunks": ()}
 FROM_BLOB = "the same from one blob, reading and loading it"
 #: Calls of one process to the scripted driver (tests/driver), which take next to no time.
 PRESENTS, CREATED = 200_000, 10_000
+#: Pipelines in the program's own cache; 13,000 are about 50 MB.
+OWN_CACHES = (25, 2600)
+#: Pipelines that are linked twice, and their libraries.
+LINKS = 1000
 #: Drivers differ, and a figure that is not of what it says must not pass for one.
 REMARKS: dict[str, None] = {}
 
@@ -88,8 +91,6 @@ class Bench:
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
         self.count = options.count
-        self.links_count = options.links
-        self.own_caches = [int(text) for text in options.own_caches.split(",")]
         self.figures: dict[str, Figure] = {}
         self.blob = directory / "application.cache"
 
@@ -345,9 +346,9 @@ class Bench:
 
     def links(self, rounds: int) -> Iterator[None]:
         """Pipelines linked from four libraries each, fast and optimized. Their libraries are included."""
-        arguments = ("--gpl", "--count", self.links_count)
+        arguments = ("--gpl", "--count", LINKS)
         baseline = "the program's own blob, reading and loading it"
-        figure = self.figure(f"{self.links_count} links, fast and optimized", baseline, 1.15, "ms")
+        figure = self.figure(f"{LINKS} links, fast and optimized", baseline, 1.15, "ms")
         self.save_blob(*arguments)
         self.fresh_store()
         self.world.demo(*arguments)
@@ -379,7 +380,7 @@ class Bench:
 
     def own_cache(self, rounds: int) -> Iterator[None]:
         """A program that begins with its own cache's data, which it read under the layer."""
-        for pipelines in self.own_caches:
+        for pipelines in OWN_CACHES:
             self.fresh_store()
             saved: tuple[str | float | Path, ...] = ("--cache", "object", "--cache-save", self.blob)
             for _ in range(3):
@@ -471,27 +472,13 @@ def measure(benches: list[Bench], options: argparse.Namespace, steps: list[str])
     return [{column: of[name] for column, of in columns if name in of} for name in names]
 
 
-def speedup(rows: list[Row]) -> float:
-    """How much faster a stored pipeline is created than the driver alone compiles it, both as installed."""
-    by_name = {row["as installed"].name: row["as installed"] for row in rows if "as installed" in row}
-    base = statistics.median(base for base, _ in by_name["cold, per pipeline"].samples)
-    return base / statistics.median(layer for _, layer in by_name["warm, per pipeline"].samples)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of the warm figures (11)")
     parser.add_argument("--cold-rounds", type=int, default=3, help="rounds of the cold figures (3)")
-    parser.add_argument(
-        "--links", type=int, default=1000, help="pipelines that are linked twice, and their libraries (1000)"
-    )
-    parser.add_argument(
-        "--own-caches", default="25,2600", help="pipelines in the program's own cache: 25,2600; 13000 are about 50 MB"
-    )
     parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
-    parser.add_argument("--json", type=Path, help="where the figures go (build/bench.json; with --only none)")
-    parser.add_argument("--only", help=f"some of the steps, separated by commas: {', '.join(STEPS)}")
+    parser.add_argument("--only", help=f"some of the steps, not for the pages, by commas: {', '.join(STEPS)}")
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else list(STEPS)
     if unknown := set(wanted) - set(STEPS):
@@ -505,14 +492,9 @@ def main() -> None:
     if apart:
         show("The driver's own disk cache, kept or replaced: medians per pipeline", apart)
     print(*REMARKS, sep="\n", end="\n" if REMARKS else "")
-    path = options.json or (None if options.only else Path("build/bench.json"))
-    document: dict[str, object] = {"count": options.count, "rows": as_dicts(rows), "driver_cache": as_dicts(apart)}
     if not options.only:
-        document["speedup"] = speedup(rows)
-        print(f"A stored pipeline is created {speedup(rows):.0f} times faster than it is compiled.")
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, indent=2) + "\n")
+        path = Path("build/bench.json")
+        path.write_text(json.dumps({"count": options.count, "rows": as_dicts(rows)}, indent=2) + "\n")
         print(f"Figures as JSON: {path}. Into the pages: .venv/bin/python tests/bench/figures.py {path}")
 
 

@@ -12,15 +12,15 @@
 // binaries, and of each of them its key, a 64-bit size, and the data. A key is its size in 32 bits and 32 bytes. The
 // program believes what it reads there, as programs do: nothing tells it of damage.
 
-enum { KEY_BYTES = 36, SIZE_BYTES = 8, MAGIC_BYTES = 4 };
+enum { KEY_BYTES = 36, SIZE_BYTES = 8, MAGIC_BYTES = 4, MAX_BINARIES = 64 };
 
 // All binaries of one pipeline. There may be none: then the pipeline is created as ever.
 typedef struct Entry {
     struct Entry *next;
     VkPipelineBinaryKeyKHR key;
     uint32_t count;
-    VkPipelineBinaryKeyKHR *keys;
-    VkPipelineBinaryDataKHR *data;
+    VkPipelineBinaryKeyKHR keys[MAX_BINARIES];
+    VkPipelineBinaryDataKHR data[MAX_BINARIES];
 } Entry;
 
 // Binaries of the driver.
@@ -31,17 +31,13 @@ typedef struct Made {
 } Made;
 
 #define NUMBERS                                                                                                        \
-    NUMBER(from_archive)                                                                                               \
-    NUMBER(from_internal)                                                                                              \
-    NUMBER(captured)                                                                                                   \
-    NUMBER(compiled) NUMBER(import_failed) NUMBER(from_binaries_failed) NUMBER(read_failed)
+    NUMBER(from_archive) NUMBER(captured) NUMBER(import_failed) NUMBER(from_binaries_failed) NUMBER(read_failed)
 
 struct Binaries {
     const Device *device;
     const Options *options;
-    VkPhysicalDevicePipelineBinaryPropertiesKHR properties;
+    bool internal, prefers_internal; // cache
     VkPipelineBinaryKeyKHR global_key;
-    const char *archive; // what became of the file
     Entry *entries, **last;
     uint32_t entry_count;
     void *tree; // of entries, by their keys
@@ -66,8 +62,11 @@ static const Entry *find(const Binaries *binaries, const VkPipelineBinaryKeyKHR 
 
 static Entry *new_entry(VkPipelineBinaryKeyKHR key, uint32_t count)
 {
+    if (count > MAX_BINARIES)
+        die("%u binaries of one pipeline", count);
     Entry *entry = allocate(1, sizeof *entry);
-    *entry = (Entry){NULL, key, count, allocate(count, sizeof *entry->keys), allocate(count, sizeof *entry->data)};
+    entry->key = key;
+    entry->count = count;
     return entry;
 }
 
@@ -75,8 +74,6 @@ static void free_entry(Entry *entry)
 {
     for (uint32_t i = 0; i < entry->count; ++i)
         free(entry->data[i].pData);
-    free(entry->keys);
-    free(entry->data);
     free(entry);
 }
 
@@ -130,7 +127,6 @@ static void load(Binaries *binaries, const char *path)
     const VkPipelineBinaryKeyKHR key = take_key(file);
     bool usable =
         memcmp(&key.keySize, &binaries->global_key.keySize, KEY_BYTES) == 0 || binaries->options->any_global_key;
-    binaries->archive = usable ? "loaded" : "stale";
     take(file, &count, sizeof count);
     for (uint32_t i = 0; usable && i < count; ++i)
         add(binaries, take_entry(file));
@@ -255,7 +251,8 @@ static VkResult create_with(const Binaries *binaries, Recipe *recipe, Call kind,
     return result;
 }
 
-static VkResult create_from(const Binaries *binaries, Recipe *recipe, Call kind, const Made *made, VkPipeline *pipeline)
+// Returns whether the pipeline is made of these binaries, which it keeps.
+static bool create_from(Binaries *binaries, Recipe *recipe, Call kind, Made *made, VkPipeline *pipeline)
 {
     VkPipelineBinaryInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
                                     .binaryCount = made->count,
@@ -265,13 +262,7 @@ static VkResult create_from(const Binaries *binaries, Recipe *recipe, Call kind,
         recipe->compute.stage.module = VK_NULL_HANDLE;
     for (uint32_t i = 0; binaries->options->no_modules && i < recipe->stage_count; ++i)
         recipe->stages[i].module = VK_NULL_HANDLE;
-    return create_with(binaries, recipe, kind, made->count ? &info : NULL, pipeline);
-}
-
-// Returns whether the pipeline is made of these binaries, which it keeps.
-static bool keep(Binaries *binaries, Recipe *recipe, Call kind, Made *made, VkPipeline *pipeline)
-{
-    if (create_from(binaries, recipe, kind, made, pipeline) != VK_SUCCESS) {
+    if (create_with(binaries, recipe, kind, made->count ? &info : NULL, pipeline) != VK_SUCCESS) {
         drop(binaries, made);
         return false;
     }
@@ -294,20 +285,19 @@ static bool make_from_archive(Binaries *binaries, Recipe *recipe, Call kind, con
         binaries->import_result = result;
         return false;
     }
-    bool kept = keep(binaries, recipe, kind, made, pipeline);
-    ++*(kept ? &binaries->from_archive : &binaries->from_binaries_failed);
-    return kept;
+    bool created = create_from(binaries, recipe, kind, made, pipeline);
+    ++*(created ? &binaries->from_archive : &binaries->from_binaries_failed);
+    return created;
 }
 
 static bool make_from_internal_cache(Binaries *binaries, Recipe *recipe, Call kind, const VkPipelineBinaryKeyKHR *key,
                                      VkPipeline *pipeline)
 {
     Made *made = probe(binaries, recipe, kind);
-    if (!made || !keep(binaries, recipe, kind, made, pipeline))
-        return false;
-    archive(binaries, key, made);
-    ++binaries->from_internal;
-    return true;
+    bool created = made && create_from(binaries, recipe, kind, made, pipeline);
+    if (created)
+        archive(binaries, key, made);
+    return created;
 }
 
 static VkResult make_with_capture(Binaries *binaries, Recipe *recipe, Call kind, const VkPipelineBinaryKeyKHR *key,
@@ -338,27 +328,23 @@ static VkResult make_with_capture(Binaries *binaries, Recipe *recipe, Call kind,
 
 VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeline *pipeline)
 {
-    const VkPhysicalDevicePipelineBinaryPropertiesKHR *properties = &binaries->properties;
     Source source = binaries->options->source;
-    bool internal = properties->pipelineBinaryInternalCache && !binaries->options->disable_internal_cache;
     // RADV 25.0.7 crashes when it is asked for the key of a fast-linked pipeline.
     bool fast_linked = kind == CALL_GRAPHICS && recipe->linked.libraryCount &&
                        !(recipe->graphics.flags & VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT);
-    if (source == SOURCE_UNUSED || fast_linked) {
-        ++binaries->compiled;
+    if (source == SOURCE_UNUSED || fast_linked)
         return create_with(binaries, recipe, kind, NULL, pipeline);
-    }
     const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, info_of(recipe, kind)};
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
     must(binaries->device->commands.get_key(binaries->device->handle, &keyed, &key), "vkGetPipelineKeyKHR");
     const Entry *entry = find(binaries, &key);
     if (entry && make_from_archive(binaries, recipe, kind, entry, pipeline))
         return VK_SUCCESS;
-    if (source == SOURCE_INTERNAL && internal && make_from_internal_cache(binaries, recipe, kind, &key, pipeline))
+    if (source == SOURCE_INTERNAL && binaries->internal &&
+        make_from_internal_cache(binaries, recipe, kind, &key, pipeline))
         return VK_SUCCESS;
-    if (!internal || (source != SOURCE_CREATE && !properties->pipelineBinaryPrefersInternalCache))
+    if (!binaries->internal || (source != SOURCE_CREATE && !binaries->prefers_internal))
         return make_with_capture(binaries, recipe, kind, &key, pipeline);
-    ++binaries->compiled;
     VkResult result = create_with(binaries, recipe, kind, NULL, pipeline);
     Made *found = result == VK_SUCCESS ? probe(binaries, recipe, kind) : NULL;
     if (found)
@@ -371,26 +357,27 @@ VkResult binaries_create(Binaries *binaries, Recipe *recipe, Call kind, VkPipeli
 
 Binaries *binaries_open(const Device *device, const Options *options)
 {
-    Binaries *binaries = allocate(1, sizeof *binaries);
-    *binaries = (Binaries){.device = device, .options = options, .archive = "absent", .last = &binaries->entries};
-    binaries->properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR;
+    VkPhysicalDevicePipelineBinaryPropertiesKHR of_binaries = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                              .pNext = &binaries->properties};
+                                              .pNext = &of_binaries};
     vkGetPhysicalDeviceProperties2(device->physical, &properties);
-    binaries->global_key.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
+    Binaries *binaries = allocate(1, sizeof *binaries);
+    *binaries = (Binaries){.device = device,
+                           .options = options,
+                           .internal = of_binaries.pipelineBinaryInternalCache && !options->disable_internal_cache,
+                           .prefers_internal = of_binaries.pipelineBinaryPrefersInternalCache,
+                           .global_key.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR,
+                           .last = &binaries->entries};
     if (options->source == SOURCE_UNUSED)
         return binaries;
-    must(binaries->device->commands.get_key(device->handle, NULL, &binaries->global_key), "vkGetPipelineKeyKHR");
+    must(device->commands.get_key(device->handle, NULL, &binaries->global_key), "vkGetPipelineKeyKHR");
     load(binaries, options->archive);
     return binaries;
 }
 
 void binaries_print(const Binaries *binaries)
 {
-    printf(", \"internal_cache\": %u, \"global_key\": \"", binaries->properties.pipelineBinaryInternalCache);
-    for (uint32_t i = 0; i < binaries->global_key.keySize; ++i)
-        printf("%02x", binaries->global_key.key[i]);
-    printf("\", \"archive\": \"%s\"", binaries->archive);
 #define NUMBER(name) printf(", \"" #name "\": %" PRIu64, binaries->name);
     NUMBERS
     printf(", \"import_result\": %d", binaries->import_result);
@@ -403,15 +390,14 @@ static void keep_entry(void *entry)
 
 void binaries_close(Binaries *binaries)
 {
-    for (Made *made = binaries ? binaries->made : NULL, *next; made; made = next) {
+    for (Made *made = binaries->made, *next; made; made = next) {
         next = made->next;
         drop(binaries, made);
     }
-    for (Entry *entry = binaries ? binaries->entries : NULL, *next; entry; entry = next) {
+    tdestroy(binaries->tree, keep_entry);
+    for (Entry *entry = binaries->entries, *next; entry; entry = next) {
         next = entry->next;
         free_entry(entry);
     }
-    if (binaries)
-        tdestroy(binaries->tree, keep_entry);
     free(binaries);
 }

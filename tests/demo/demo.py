@@ -7,7 +7,6 @@ there. Exit status 1 when the last run still compiled something.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import radv
 
 PROGRAM = Path("build/demo/pipelines")
+COUNT = 1000
 PYLAYER = Path(sys.executable).with_name("pylayer")
 
 # Drivers keep a cache on disk too. It would answer the second run, with and without the layer.
@@ -38,28 +38,6 @@ COMPILED = ("compiled", "uncacheable", "plain_compiled")
 
 class DemoError(Exception):
     """The demo cannot go on; the text says why and what to do."""
-
-
-def has_gpu() -> bool:
-    """Whether the machine's Vulkan drivers offer a device that is not the CPU."""
-    try:
-        import vulkan as vk
-
-        instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(), None)
-    except Exception:  # no loader or no driver: the package has an exception for each reason
-        return False
-    gpus = (
-        vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
-        vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
-        vk.VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU,
-    )
-    try:
-        devices = vk.vkEnumeratePhysicalDevices(instance)
-        return any(vk.vkGetPhysicalDeviceProperties(device).deviceType in gpus for device in devices)
-    except Exception:
-        return False
-    finally:
-        vk.vkDestroyInstance(instance, None)
 
 
 def radv_without_hardware() -> dict[str, str]:
@@ -98,12 +76,15 @@ def counters_of_last_run(store: Path) -> dict[str, int]:
     return found[-1]["counters"]
 
 
-def measure(count: int, store: Path) -> dict[str, Any]:
+def measure(store: Path) -> dict[str, Any]:
     """The three runs."""
-    gpu = has_gpu()
+    few, program = ([str(PROGRAM), "--count", str(number), "--json"] for number in (40, COUNT))
+    try:
+        gpu = bool(run(few, environment(store, gpu=True))["gpu"])
+    except DemoError:  # no driver
+        gpu = False
     env = environment(store, gpu)
-    program = [str(PROGRAM), "--count", str(count), "--json"]
-    run([str(PROGRAM), "--count", "40", "--json"], env)  # the driver's files come into memory
+    run(few, env)  # the driver's files come into memory
     plain = run(program, env)
     rows = [{"run": "no pylayer", "pipelines": plain["created"], "compiled": plain["created"], "hits": 0}]
     times = [plain["create_ns_total"]]
@@ -155,20 +136,13 @@ def show(result: dict[str, Any]) -> None:
 
 def main() -> int:
     """Runs the demo."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--count", type=int, default=1000, help="pipelines to create (default 1000)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="pylayer-demo-") as directory:
-            result = measure(options.count, Path(directory))
+            result = measure(Path(directory))
     except (DemoError, OSError, subprocess.TimeoutExpired) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
-    if options.json:
-        print(json.dumps(result, indent=2))
-    else:
-        show(result)
+    show(result)
     return 1 if result["rows"][-1]["compiled"] else 0
 
 

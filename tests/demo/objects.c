@@ -99,11 +99,10 @@ static const struct {
     VkShaderStageFlags stages;
     uint32_t push_bytes;
 } layout_table[LAYOUT_COUNT] = {
-    [LAYOUT_COMPUTE] = {compute_bindings, sizeof compute_bindings / sizeof *compute_bindings,
-                        VK_SHADER_STAGE_COMPUTE_BIT, 32},
-    [LAYOUT_GRAPHICS] = {graphics_bindings, sizeof graphics_bindings / sizeof *graphics_bindings,
+    [LAYOUT_COMPUTE] = {compute_bindings, COUNT_OF(compute_bindings), VK_SHADER_STAGE_COMPUTE_BIT, 32},
+    [LAYOUT_GRAPHICS] = {graphics_bindings, COUNT_OF(graphics_bindings),
                          VK_SHADER_STAGE_VERTEX_BIT | VK_SHADER_STAGE_FRAGMENT_BIT, 96},
-    [LAYOUT_RAYS] = {rays_bindings, sizeof rays_bindings / sizeof *rays_bindings,
+    [LAYOUT_RAYS] = {rays_bindings, COUNT_OF(rays_bindings),
                      VK_SHADER_STAGE_RAYGEN_BIT_KHR | VK_SHADER_STAGE_CLOSEST_HIT_BIT_KHR |
                          VK_SHADER_STAGE_MISS_BIT_KHR,
                      0},
@@ -130,16 +129,6 @@ static void create_layout(Objects *objects, VkDevice device, LayoutName name)
         .pPushConstantRanges = &range,
     };
     must(vkCreatePipelineLayout(device, &layout, NULL, &objects->layouts[name]), "vkCreatePipelineLayout");
-}
-
-static void create_layouts(Objects *objects, VkDevice device, const Options *options)
-{
-    if (options->kind == KIND_RAY_TRACING) {
-        create_layout(objects, device, LAYOUT_RAYS);
-        return;
-    }
-    create_layout(objects, device, LAYOUT_COMPUTE);
-    create_layout(objects, device, LAYOUT_GRAPHICS);
 }
 
 // ---- Render passes ---------------------------------------------------------------------------------------------
@@ -260,8 +249,10 @@ void objects_create(Objects *objects, const Device *device, const Options *optio
 {
     memset(objects, 0, sizeof *objects);
     create_modules(objects, device, options);
-    create_layouts(objects, device->handle, options);
-    if (options->kind != KIND_RAY_TRACING && options->kind != KIND_COMPUTE)
+    const bool rays = options->kind == KIND_RAY_TRACING;
+    for (uint32_t i = rays ? LAYOUT_RAYS : 0; i < (rays ? LAYOUT_COUNT : LAYOUT_RAYS); ++i)
+        create_layout(objects, device->handle, (LayoutName)i);
+    if (!rays && options->kind != KIND_COMPUTE)
         create_passes(objects, device->handle);
     create_cache(objects, device->handle, options);
 }

@@ -46,20 +46,6 @@ static const void *feedback_chain(Recipe *recipe, const Options *options, uint32
 
 // ---- Compute ---------------------------------------------------------------------------------------------------
 
-static uint64_t least_of(uint64_t least, ShaderName name)
-{
-    uint64_t variants = shader_variants(&shaders[name]);
-    return variants < least ? variants : least;
-}
-
-uint64_t compute_limit(void)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = COMP_FIRST; i < COMP_FIRST + COMP_COUNT; ++i)
-        least = least_of(least, (ShaderName)i);
-    return least * COMP_COUNT;
-}
-
 void compute_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
 {
     memset(recipe, 0, sizeof *recipe);
@@ -92,14 +78,6 @@ static const GraphicsProgram graphics_programs[] = {
     {FRAG_WATER, {VERT_MESH, VERT_TERRAIN}, PASS_FORWARD},      {FRAG_VOLUME, {VERT_SCREEN, VERT_SCREEN}, PASS_SCREEN},
 };
 enum { GRAPHICS_PROGRAMS = sizeof graphics_programs / sizeof *graphics_programs };
-
-uint64_t graphics_limit(void)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < GRAPHICS_PROGRAMS; ++i)
-        least = least_of(least, graphics_programs[i].fragment);
-    return least * GRAPHICS_PROGRAMS;
-}
 
 // Takes a digit off a random number: a value below `choices`.
 static uint32_t draw(uint64_t *random, uint32_t choices)
@@ -345,29 +323,11 @@ void linked_recipe(Recipe *recipe, const Kitchen *kitchen, const VkPipeline part
 
 // ---- Ray tracing -----------------------------------------------------------------------------------------------
 
-uint64_t ray_tracing_limit(void)
-{
-    return shader_variants(&shaders[RAYS_CAMERA]) * shader_variants(&shaders[RAYS_SKY]);
-}
-
-static VkRayTracingShaderGroupCreateInfoKHR group(VkRayTracingShaderGroupTypeKHR type, uint32_t stage)
-{
-    bool hit = type == VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR;
-    return (VkRayTracingShaderGroupCreateInfoKHR){
-        .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
-        .type = type,
-        .generalShader = hit ? VK_SHADER_UNUSED_KHR : stage,
-        .closestHitShader = hit ? stage : VK_SHADER_UNUSED_KHR,
-        .anyHitShader = VK_SHADER_UNUSED_KHR,
-        .intersectionShader = VK_SHADER_UNUSED_KHR,
-    };
-}
-
 void ray_tracing_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
 {
     memset(recipe, 0, sizeof *recipe);
     uint64_t seed = kitchen->options->seed, cameras = shader_variants(&shaders[RAYS_CAMERA]);
-    uint64_t variant = shuffled(number, ray_tracing_limit(), seed);
+    uint64_t variant = shuffled(number, cameras * shader_variants(&shaders[RAYS_SKY]), seed);
     add_stage(recipe, kitchen->objects, RAYS_CAMERA, variant % cameras);
     add_stage(recipe, kitchen->objects, RAYS_SKY, variant / cameras);
     add_stage(recipe, kitchen->objects, RAYS_SHADOW, 0);
@@ -375,9 +335,7 @@ void ray_tracing_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number)
     for (uint64_t i = 0; i < hits; ++i)
         add_stage(recipe, kitchen->objects, RAYS_SURFACE, shuffled(number * MAX_HIT_GROUPS + i, surfaces, seed));
     for (uint32_t i = 0; i < recipe->stage_count; ++i)
-        recipe->groups[i] = group(i < RAY_GROUPS_BEFORE_HITS ? VK_RAY_TRACING_SHADER_GROUP_TYPE_GENERAL_KHR
-                                                             : VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR,
-                                  i);
+        recipe->groups[i] = ray_group(i >= RAY_GROUPS_BEFORE_HITS, i);
     recipe->rays = (VkRayTracingPipelineCreateInfoKHR){
         .sType = VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR,
         .pNext = feedback_chain(recipe, kitchen->options, recipe->stage_count, NULL),

@@ -51,11 +51,6 @@ typedef struct {
     VkPipelineCreateFlags flags;
 } Kitchen;
 
-// How many distinct pipelines of each kind there are.
-uint64_t compute_limit(void);
-uint64_t graphics_limit(void);
-uint64_t ray_tracing_limit(void);
-
 void compute_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number);
 void graphics_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number);
 void ray_tracing_recipe(Recipe *recipe, const Kitchen *kitchen, uint64_t number);

@@ -9,18 +9,24 @@
 
 // The create infos that wait for the next call of one kind.
 typedef struct {
-    Recipe *recipes;
-    void *infos;
-    VkPipeline *handles;
+    Recipe recipes[MAX_BATCH];
+    union {
+        VkComputePipelineCreateInfo compute[MAX_BATCH];
+        VkGraphicsPipelineCreateInfo graphics[MAX_BATCH];
+        VkRayTracingPipelineCreateInfoKHR rays[MAX_BATCH];
+    } infos;
+    VkPipeline handles[MAX_BATCH];
     uint32_t count;
     VkPipeline last; // of the call before: what a derivative may be based on
 } Batch;
 
 typedef struct {
+    pthread_t thread;
     const Device *device;
     const Options *options;
     Kitchen kitchen;
     uint32_t begin, end;
+    uint64_t began_ns, ended_ns;
     Batch batches[CALL_KINDS];
     Tally tally;
     Binaries *binaries; // NULL: it uses none
@@ -76,29 +82,6 @@ static void note_call(Tally *tally, const Options *options, const Batch *batch, 
 
 // ---- Calls -----------------------------------------------------------------------------------------------------
 
-// What a derivative is based on: an earlier create info of the same call (index), or else a pipeline of the
-// call before (handle). Never both: VUID-VkGraphicsPipelineCreateInfo-flags-07986.
-typedef struct {
-    VkPipelineCreateFlags flags;
-    VkPipeline handle;
-    int32_t index;
-} Base;
-
-static Base base_of(const Options *options, const Batch *batch, uint32_t i)
-{
-    Base base = {.index = -1};
-    if (!options->derivatives)
-        return base;
-    base.flags = VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT;
-    if (i > 0)
-        base.index = (int32_t)(i - 1) / 2;
-    else
-        base.handle = batch->last;
-    if (i > 0 || base.handle)
-        base.flags |= VK_PIPELINE_CREATE_DERIVATIVE_BIT;
-    return base;
-}
-
 void *info_of(Recipe *recipe, Call kind)
 {
     return kind == CALL_COMPUTE    ? (void *)&recipe->compute
@@ -106,11 +89,17 @@ void *info_of(Recipe *recipe, Call kind)
                                    : &recipe->rays;
 }
 
-static void set_base(void *info, Call kind, Base base)
+// A derivative is based on an earlier create info of the same call (index), or else on a pipeline of the call before
+// (handle). Never both: VUID-VkGraphicsPipelineCreateInfo-flags-07986.
+static void set_base(void *info, Call kind, const Batch *batch, uint32_t i)
 {
+    const VkPipeline handle = i ? VK_NULL_HANDLE : batch->last;
+    const int32_t index = i ? (int32_t)(i - 1) / 2 : -1;
+    const VkPipelineCreateFlags flags =
+        VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT | (i || handle ? VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0);
 #define SET_BASE(type)                                                                                                 \
-    (((type *)info)->flags |= base.flags, ((type *)info)->basePipelineHandle = base.handle,                            \
-     ((type *)info)->basePipelineIndex = base.index)
+    (((type *)info)->flags |= flags, ((type *)info)->basePipelineHandle = handle,                                      \
+     ((type *)info)->basePipelineIndex = index)
     if (kind == CALL_COMPUTE)
         SET_BASE(VkComputePipelineCreateInfo);
     else if (kind == CALL_GRAPHICS)
@@ -130,13 +119,13 @@ VkResult create(const Device *device, VkPipelineCache cache, Call kind, VkDeferr
     return device->commands.create_rays(device->handle, operation, cache, count, infos, NULL, handles);
 }
 
-static VkResult create_deferred(const Worker *worker, const Batch *batch)
+static VkResult create_deferred(const Worker *worker, Batch *batch)
 {
     const Device *device = worker->device;
     const Commands *commands = &device->commands;
     VkDeferredOperationKHR operation;
     must(commands->create_deferred(device->handle, NULL, &operation), "vkCreateDeferredOperationKHR");
-    VkResult result = create(device, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, batch->infos,
+    VkResult result = create(device, worker->kitchen.objects->cache, CALL_RAYS, operation, batch->count, &batch->infos,
                              batch->handles);
     if (result == VK_OPERATION_DEFERRED_KHR) {
         join_with_threads(device, operation, worker->options->deferred);
@@ -154,7 +143,7 @@ static VkResult call(Worker *worker, Call kind, Batch *batch)
         return binaries_create(worker->binaries, batch->recipes, kind, batch->handles);
     if (worker->options->deferred)
         return create_deferred(worker, batch);
-    return create(worker->device, worker->kitchen.objects->cache, kind, VK_NULL_HANDLE, batch->count, batch->infos,
+    return create(worker->device, worker->kitchen.objects->cache, kind, VK_NULL_HANDLE, batch->count, &batch->infos,
                   batch->handles);
 }
 
@@ -167,14 +156,15 @@ static void flush(Worker *worker, Call kind)
     if (batch->count == 0)
         return;
     for (uint32_t i = 0; i < batch->count; ++i) {
-        void *info = (char *)batch->infos + i * info_sizes[kind];
+        void *info = (char *)&batch->infos + i * info_sizes[kind];
         memcpy(info, info_of(&batch->recipes[i], kind), info_sizes[kind]);
-        set_base(info, kind, base_of(worker->options, batch, i));
+        if (worker->options->derivatives)
+            set_base(info, kind, batch, i);
         batch->handles[i] = unwritten;
     }
-    uint64_t start = now_ns();
+    uint64_t before = now_ns();
     VkResult result = call(worker, kind, batch);
-    uint64_t ns = now_ns() - start;
+    uint64_t ns = now_ns() - before;
     for (uint32_t i = 0; i < batch->count; ++i)
         if (batch->handles[i] == unwritten)
             batch->handles[i] = VK_NULL_HANDLE;
@@ -199,17 +189,15 @@ static void flush_when_full(Worker *worker, Call kind, uint32_t size)
 
 static void add_pipeline(Worker *worker, uint32_t number)
 {
+    static void (*const recipes[])(Recipe *, const Kitchen *, uint64_t) = {compute_recipe, graphics_recipe,
+                                                                           ray_tracing_recipe};
     const Options *options = worker->options;
-    if (options->kind == KIND_RAY_TRACING) {
-        ray_tracing_recipe(next_recipe(worker, CALL_RAYS), &worker->kitchen, number);
-        flush_when_full(worker, CALL_RAYS, options->batch);
-        return;
-    }
     bool mixed_kinds = options->kind == KIND_MIXED;
-    bool compute = mixed_kinds ? number % 2 == 0 : options->kind == KIND_COMPUTE;
-    Call kind = compute ? CALL_COMPUTE : CALL_GRAPHICS;
-    (compute ? compute_recipe : graphics_recipe)(next_recipe(worker, kind), &worker->kitchen,
-                                                 mixed_kinds ? number / 2 : number);
+    Call kind = mixed_kinds                         ? (Call)(number % 2)
+                : options->kind == KIND_COMPUTE     ? CALL_COMPUTE
+                : options->kind == KIND_RAY_TRACING ? CALL_RAYS
+                                                    : CALL_GRAPHICS;
+    recipes[kind](next_recipe(worker, kind), &worker->kitchen, mixed_kinds ? number / 2 : number);
     flush_when_full(worker, kind, options->batch);
 }
 
@@ -237,33 +225,32 @@ static void add_libraries(Worker *worker, uint32_t number, Recipe *whole)
     flush(worker, CALL_GRAPHICS);
 }
 
+static pthread_barrier_t start;
+
 static void *work(void *argument)
 {
     Worker *worker = argument;
     Recipe *whole = allocate(1, sizeof *whole);
+    pthread_barrier_wait(&start);
+    worker->began_ns = now_ns();
     for (uint32_t number = worker->begin; number < worker->end; ++number)
         if (worker->options->kind == KIND_LIBRARIES)
             add_libraries(worker, number, whole);
         else
-            add_pipeline(worker, number);
+            add_pipeline(worker, number % worker->options->distinct);
     for (uint32_t kind = 0; kind < CALL_KINDS; ++kind)
         flush(worker, (Call)kind);
+    worker->ended_ns = now_ns();
     free(whole);
     return NULL;
 }
 
 // ---- Workers ---------------------------------------------------------------------------------------------------
 
-static uint64_t most_pipelines(const Options *options, uint32_t count)
-{
-    return options->kind == KIND_LIBRARIES ? (uint64_t)count * (LIBRARY_PARTS + 2) : count;
-}
-
+// The worker notes its pipelines in slots of their own of the sum.
 static void worker_create(Worker *worker, const Device *device, const Objects *objects, const Options *options,
-                          uint32_t number)
+                          uint32_t number, const Tally *sum)
 {
-    uint32_t slots = options->batch > LIBRARY_PARTS ? options->batch : LIBRARY_PARTS;
-    memset(worker, 0, sizeof *worker);
     worker->device = device;
     worker->options = options;
     worker->kitchen = (Kitchen){.objects = objects,
@@ -275,31 +262,13 @@ static void worker_create(Worker *worker, const Device *device, const Objects *o
         worker->kitchen.flags |= VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT;
     worker->begin = (uint32_t)((uint64_t)options->count * number / options->threads);
     worker->end = (uint32_t)((uint64_t)options->count * (number + 1) / options->threads);
-    for (uint32_t kind = 0; kind < CALL_KINDS; ++kind) {
-        worker->batches[kind].recipes = allocate(slots, sizeof(Recipe));
-        worker->batches[kind].infos = allocate(slots, info_sizes[kind]);
-        worker->batches[kind].handles = allocate(slots, sizeof(VkPipeline));
-    }
-    uint64_t most = most_pipelines(options, worker->end - worker->begin);
-    worker->tally.samples = allocate(most, sizeof(double));
-    worker->tally.handles = allocate(most, sizeof(VkPipeline));
-}
-
-static void worker_destroy(Worker *worker)
-{
-    for (uint32_t kind = 0; kind < CALL_KINDS; ++kind) {
-        free(worker->batches[kind].recipes);
-        free(worker->batches[kind].infos);
-        free(worker->batches[kind].handles);
-    }
-    free(worker->tally.samples);
-    free(worker->tally.handles);
+    const uint64_t first = sum->slots / options->count * worker->begin;
+    worker->tally.samples = sum->samples + first;
+    worker->tally.handles = sum->handles + first;
 }
 
 static void add_tally(Tally *sum, const Tally *part)
 {
-    memcpy(sum->samples + sum->pipelines, part->samples, part->pipelines * sizeof *sum->samples);
-    memcpy(sum->handles + sum->pipelines, part->handles, part->pipelines * sizeof *sum->handles);
 #define ADD(name) sum->name += part->name;
     TALLY_NUMBERS(ADD)
     FEEDBACK_NUMBERS(ADD)
@@ -307,47 +276,36 @@ static void add_tally(Tally *sum, const Tally *part)
         note_result(sum, part->results[i]);
 }
 
-static void check_count(const Options *options)
-{
-    uint64_t compute = compute_limit(), graphics = graphics_limit(),
-             both = 2 * (compute < graphics ? compute : graphics);
-    uint64_t limits[] = {[KIND_MIXED] = both,
-                         [KIND_COMPUTE] = compute,
-                         [KIND_GRAPHICS] = graphics,
-                         [KIND_RAY_TRACING] = ray_tracing_limit(),
-                         [KIND_LIBRARIES] = graphics};
-    if (options->count > limits[options->kind])
-        die("there are only %llu distinct pipelines of this kind", (unsigned long long)limits[options->kind]);
-}
-
 Tally run(const Device *device, const Objects *objects, const Options *options, Binaries *binaries)
 {
-    check_count(options);
+    const uint64_t slots = (uint64_t)options->count * (options->kind == KIND_LIBRARIES ? LIBRARY_PARTS + 2 : 1);
+    Tally sum = {
+        .slots = slots, .samples = allocate(slots, sizeof(double)), .handles = allocate(slots, sizeof(VkPipeline))};
     Worker *workers = allocate(options->threads, sizeof *workers);
-    pthread_t *threads = allocate(options->threads, sizeof *threads);
     for (uint32_t i = 0; i < options->threads; ++i)
-        worker_create(&workers[i], device, objects, options, i);
+        worker_create(&workers[i], device, objects, options, i, &sum);
     workers[0].binaries = binaries;
+    pthread_barrier_init(&start, NULL, options->threads);
     for (uint32_t i = 1; i < options->threads; ++i)
-        if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             die("no more threads");
     work(&workers[0]);
     for (uint32_t i = 1; i < options->threads; ++i)
-        pthread_join(threads[i], NULL);
-    uint64_t most = most_pipelines(options, options->count);
-    Tally sum = {.samples = allocate(most, sizeof(double)), .handles = allocate(most, sizeof(VkPipeline))};
+        pthread_join(workers[i].thread, NULL);
+    uint64_t began = UINT64_MAX, ended = 0;
     for (uint32_t i = 0; i < options->threads; ++i) {
         add_tally(&sum, &workers[i].tally);
-        worker_destroy(&workers[i]);
+        began = workers[i].began_ns < began ? workers[i].began_ns : began;
+        ended = workers[i].ended_ns > ended ? workers[i].ended_ns : ended;
     }
-    free(threads);
+    sum.elapsed_ns = ended - began;
     free(workers);
     return sum;
 }
 
 void tally_destroy(Tally *tally, VkDevice device)
 {
-    for (uint64_t i = 0; i < tally->pipelines; ++i)
+    for (uint64_t i = 0; i < tally->slots; ++i)
         vkDestroyPipeline(device, tally->handles[i], NULL);
     free(tally->handles);
     free(tally->samples);

@@ -23,10 +23,13 @@ enum { MAX_RESULTS = 8 };
 typedef struct {
     TALLY_NUMBERS(TALLY_MEMBER)
     FEEDBACK_NUMBERS(TALLY_MEMBER)
+    uint64_t elapsed_ns; // from the start of all threads to the end of the last one
     VkResult results[MAX_RESULTS];
     uint32_t result_count;
+    // As many as there are to be pipelines; a pipeline whose libraries failed leaves some empty.
+    uint64_t slots;
     double *samples;     // nanoseconds of each pipeline: its call's time, divided by the call's pipelines
-    VkPipeline *handles; // `pipelines` of them, VK_NULL_HANDLE where there is none
+    VkPipeline *handles; // VK_NULL_HANDLE where there is none
 } Tally;
 
 // The create info of a recipe.

@@ -10,11 +10,6 @@ typedef struct {
     uint32_t magic, index, count, padding;
 } BinaryHeader;
 
-static Binary *binary_of(VkPipelineBinaryKHR handle)
-{
-    return object_of((uint64_t)handle, KIND_BINARY);
-}
-
 /* ---- keys ---- */
 
 static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *request)
@@ -103,8 +98,7 @@ static VkResult from_data(const Maker *maker, const VkPipelineBinaryKeysAndDataK
     Entry *entry = read_binary(&all->pPipelineBinaryData[index], &header);
     if (!entry)
         return VK_ERROR_INITIALIZATION_FAILED;
-    VkResult result = make_binary(maker, entry, header.index, header.count, handle);
-    return result;
+    return make_binary(maker, entry, header.index, header.count, handle);
 }
 
 /* Before anything is done with them. */
@@ -206,7 +200,7 @@ static void VKAPI_CALL destroy_binary(VkDevice device, VkPipelineBinaryKHR handl
     COMMAND_OF(device, self);
     if (!handle)
         return;
-    Binary *gone = binary_of(handle);
+    Binary *gone = object_of((uint64_t)handle, KIND_BINARY);
     object_free(self, &gone->object, allocator);
 }
 
@@ -216,7 +210,7 @@ static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBina
                                            VkPipelineBinaryKeyKHR *key, size_t *size, void *out)
 {
     COMMAND_OF(device, self);
-    const Binary *of = binary_of(info->pipelineBinary);
+    const Binary *of = object_of((uint64_t)info->pipelineBinary, KIND_BINARY);
     BinaryHeader header = {BINARY_MAGIC, of->index, of->count, 0};
     Verdict verdict = act(DO_BINARY_DATA, out ? TRAIT_DATA : 0);
     size_t bytes = sizeof header + entry_bytes(of->entry);

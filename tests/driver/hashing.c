@@ -35,17 +35,12 @@ const void *in_chain(const void *chain, int type)
     return node;
 }
 
-/* The loader's, one for each of its purposes, and those that may be there several times. */
-static bool is_repeatable(VkStructureType type)
-{
-    return type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO ||
-           type == VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO;
-}
-
 void check_chain(const void *chain, const char *where)
 {
+    /* The loader's, one for each of its purposes, and those that may be there several times. */
     for (const VkBaseInStructure *node = chain; node; node = node->pNext)
-        if (!is_repeatable(node->sType) && in_chain(node->pNext, node->sType))
+        if (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO &&
+            node->sType != VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO && in_chain(node->pNext, node->sType))
             violation("%s: two structures of type %d in one chain", where, (int)node->sType);
 }
 

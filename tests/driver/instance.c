@@ -106,7 +106,6 @@ const EntryPoint instance_commands[] = {
     ENTRY("vkDestroyInstance", destroy_instance),
     ENTRY("vkEnumeratePhysicalDevices", enumerate_devices),
     ENTRY("vkCreateDevice", create_device),
-    ENTRY("vkGetDeviceProcAddr", get_device_command),
     {NULL, NULL},
 };
 

@@ -185,6 +185,8 @@ VkResult create_element(const CreateCall *call, uint32_t index)
 VkResult create_elements(const CreateCall *call)
 {
     VkResult result = VK_SUCCESS;
+    bool alone = cache_needs_synchronization(call->cache);
+    Cache *used = cache_use_begin(call->cache, alone);
     for (uint32_t i = 0; i < call->count; i++) {
         VkResult one = create_element(call, i);
         if (one != VK_SUCCESS && (result == VK_SUCCESS || one < 0))
@@ -192,6 +194,7 @@ VkResult create_elements(const CreateCall *call)
         if (one != VK_SUCCESS && (call->read(call->infos, i).flags & EARLY_RETURN))
             break;
     }
+    cache_use_end(used, alone);
     return result;
 }
 
@@ -199,13 +202,7 @@ static VkResult create_pipelines(const CreateCall *call)
 {
     memset(call->pipelines, 0, call->count * sizeof *call->pipelines);
     VkResult result = act_or_error(DO_CREATE_PIPELINES);
-    if (result != VK_SUCCESS)
-        return result;
-    bool alone = cache_needs_synchronization(call->cache);
-    Cache *used = cache_use_begin(call->cache, alone);
-    result = create_elements(call);
-    cache_use_end(used, alone);
-    return result;
+    return result == VK_SUCCESS ? create_elements(call) : result;
 }
 
 static VkResult VKAPI_CALL create_compute(VkDevice device, VkPipelineCache cache, uint32_t info_count,

@@ -55,15 +55,6 @@ static VkResult defer(Operation *operation, const CreateCall *call)
     return VK_OPERATION_DEFERRED_KHR;
 }
 
-static VkResult create_at_once(const CreateCall *call)
-{
-    bool alone = cache_needs_synchronization(call->cache);
-    Cache *used = cache_use_begin(call->cache, alone);
-    VkResult result = create_elements(call);
-    cache_use_end(used, alone);
-    return result;
-}
-
 static VkResult VKAPI_CALL create(VkDevice device, VkDeferredOperationKHR deferred, VkPipelineCache cache,
                                   uint32_t info_count, const VkRayTracingPipelineCreateInfoKHR *infos,
                                   const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
@@ -77,7 +68,7 @@ static VkResult VKAPI_CALL create(VkDevice device, VkDeferredOperationKHR deferr
         return defer(operation_of(deferred), &call);
     memset(pipelines, 0, info_count * sizeof *pipelines);
     if (result == VK_SUCCESS)
-        result = create_at_once(&call);
+        result = create_elements(&call);
     if (result != VK_SUCCESS || !deferred)
         return result;
     return settings.deferral == DEFERS_NEVER ? VK_OPERATION_NOT_DEFERRED_KHR : VK_OPERATION_DEFERRED_KHR;

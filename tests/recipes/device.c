@@ -66,7 +66,7 @@ typedef struct Row {
 } Row;
 
 /* The words of a line `device` are those of rows and core_rows, and
- *   all, without=WORD,...  everything but rays, layouts, binaries, incremental, maintenance8, and these
+ *   all, without=WORD,...  everything but rays, layouts, binaries, maintenance8, and these
  *   extension=NAME         an extension more, which has no features
  *   off=WORD,...           extensions of which the features are not enabled
  *   least                  of each extension the features that it must have, and no more
@@ -101,7 +101,6 @@ static const Row rows[] = {
     {"local-read", LOCAL_READ, "VK_KHR_dynamic_rendering_local_read", TYPE_LOCAL_READ_FEATURES, 1, 1, 0, 0},
     {"heap", DESCRIPTOR_HEAP, "VK_EXT_descriptor_heap", TYPE_DESCRIPTOR_HEAP_FEATURES, 1, 1, 0, 0},
     {"binaries", BINARIES, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, TYPE(PIPELINE_BINARY_FEATURES_KHR), 1, 1, 0, 0},
-    {"incremental", INCREMENTAL, "VK_SEC_pipeline_cache_incremental_mode", TYPE_INCREMENTAL_CACHE_FEATURES, 1, 1, 0, 0},
     {"maintenance8", MAINTENANCE_8, "VK_KHR_maintenance8", TYPE_MAINTENANCE_8_FEATURES, 1, 1, 0, 0},
     {"layouts", LAYOUTS, VK_EXT_MUTABLE_DESCRIPTOR_TYPE_EXTENSION_NAME, TYPE(MUTABLE_DESCRIPTOR_TYPE_FEATURES_EXT), 1,
      1, 0, 0},
@@ -364,6 +363,19 @@ static void resolve(Device *device)
     device->has[BINARIES] &= commands->destroy_binary != NULL;
 }
 
+VkRayTracingShaderGroupCreateInfoKHR ray_group(bool hit, uint32_t stage)
+{
+    return (VkRayTracingShaderGroupCreateInfoKHR){
+        .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
+        .type = hit ? VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR
+                    : VK_RAY_TRACING_SHADER_GROUP_TYPE_GENERAL_KHR,
+        .generalShader = hit ? VK_SHADER_UNUSED_KHR : stage,
+        .closestHitShader = hit ? stage : VK_SHADER_UNUSED_KHR,
+        .anyHitShader = VK_SHADER_UNUSED_KHR,
+        .intersectionShader = VK_SHADER_UNUSED_KHR,
+    };
+}
+
 VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation)
 {
     VkResult result = VK_THREAD_IDLE_KHR;
@@ -418,10 +430,8 @@ void instance_create(Device *device, const VkApplicationInfo *application, const
     device->api = application->apiVersion;
 }
 
-static bool is_chosen(const VkPhysicalDeviceProperties *properties, const char *wanted)
+bool is_gpu(const VkPhysicalDeviceProperties *properties)
 {
-    if (wanted)
-        return strstr(properties->deviceName, wanted) != NULL;
     return properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
            properties->deviceType != VK_PHYSICAL_DEVICE_TYPE_OTHER;
 }
@@ -435,7 +445,7 @@ static VkPhysicalDevice choose(const VkPhysicalDevice *devices, uint32_t count, 
     for (uint32_t i = 0; i < count; i++) {
         VkPhysicalDeviceProperties properties;
         vkGetPhysicalDeviceProperties(devices[i], &properties);
-        if (is_chosen(&properties, wanted))
+        if (wanted ? strstr(properties.deviceName, wanted) != NULL : is_gpu(&properties))
             return devices[i];
     }
     if (wanted || count == 0)

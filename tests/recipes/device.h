@@ -35,7 +35,6 @@ typedef enum {
     FRAGMENT_STORES,
     NOT_IN_ALL, /* the word `all` does not ask for those that follow */
     BINARIES = NOT_IN_ALL,
-    INCREMENTAL,
     MAINTENANCE_8,
     LAYOUTS,
     RAYS,
@@ -100,12 +99,15 @@ uint64_t now_ns(void);
 /* extension: of the instance, or NULL */
 void instance_create(Device *device, const VkApplicationInfo *application, const char *extension,
                      const VkAllocationCallbacks *allocator);
+bool is_gpu(const VkPhysicalDeviceProperties *properties);
 /* By its number or a part of its name; NULL: the first GPU, or else the first. */
 void device_choose(Device *device, const char *wanted);
 /* With what the line names, as far as the driver has it. */
 VkResult device_create(Device *device, const Words *words);
 void device_destroy(Device *device);
 
+/* Of ray tracing: a hit group, or else a general one, of this stage. */
+VkRayTracingShaderGroupCreateInfoKHR ray_group(bool hit, uint32_t stage);
 VkResult join_to_the_end(const Device *device, VkDeferredOperationKHR operation);
 /* The same with so many threads, this one among them. Returns whether one of them has completed the operation. */
 bool join_with_threads(const Device *device, VkDeferredOperationKHR operation, uint32_t threads);

@@ -4,20 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static VkRayTracingShaderGroupCreateInfoKHR group_of(ShaderName name, uint32_t stage)
-{
-    bool hit = shaders[name].stage == VK_SHADER_STAGE_CLOSEST_HIT_BIT_KHR;
-    return (VkRayTracingShaderGroupCreateInfoKHR){
-        .sType = VK_STRUCTURE_TYPE_RAY_TRACING_SHADER_GROUP_CREATE_INFO_KHR,
-        .type = hit ? VK_RAY_TRACING_SHADER_GROUP_TYPE_TRIANGLES_HIT_GROUP_KHR
-                    : VK_RAY_TRACING_SHADER_GROUP_TYPE_GENERAL_KHR,
-        .generalShader = hit ? VK_SHADER_UNUSED_KHR : stage,
-        .closestHitShader = hit ? stage : VK_SHADER_UNUSED_KHR,
-        .anyHitShader = VK_SHADER_UNUSED_KHR,
-        .intersectionShader = VK_SHADER_UNUSED_KHR,
-    };
-}
-
 static const char *add_stages(State *state, Build *out, const Words *words, Purpose purpose, ShaderName *stages)
 {
     static const struct {
@@ -43,7 +29,7 @@ static const char *add_groups(const State *state, Build *out, const Words *words
         uint32_t stage = item[0] ? (uint32_t)atoi(item) : i;
         if (stage >= out->stage_count || i == MAX_GROUPS)
             return "groups";
-        out->groups[i] = group_of(stages[stage], stage);
+        out->groups[i] = ray_group(stages[stage] == HIT0, stage);
         if (words_value(words, "replay"))
             out->groups[i].pShaderGroupCaptureReplayHandle = state->replay_handles[i];
         out->traits.hit_groups |= (uint32_t)(stages[stage] == HIT0) << i;
