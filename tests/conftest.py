@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -108,6 +109,14 @@ def quick(tmp_path: Path) -> World:
     for programs that use up, close or outlive what Mesa's stand-in for the kernel (tests/radv.py) itself needs:
     descriptors, bytes in files, its state at exit."""
     return quick_world(tmp_path)
+
+
+@pytest.fixture
+def open_world() -> Iterator[World]:
+    """The driver of tests/driver, and files that every user may read."""
+    with tempfile.TemporaryDirectory(prefix="pylayer-test-") as name:
+        Path(name).chmod(0o755)
+        yield quick_world(Path(name))
 
 
 @pytest.fixture(scope="session")

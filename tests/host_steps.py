@@ -14,6 +14,8 @@ HOST = BUILD / "tests" / "host"
 #: A device with three pipelines, whose journal is open and written.
 STORED = ("instance", "device", "pipelines", "3", "await-journal", "3")
 END = ("destroy-device", "destroy-instance")
+#: What a program looks at that is about to enter a sandbox. The last two can be done once in a process.
+SANDBOX = ("threads", "new-user", "filter")
 #: A program that breaks a rule.
 LEAKS_A_CACHE = (str(HOST), "instance", "device", "load-cache", "none", "destroy-device")
 

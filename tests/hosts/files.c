@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -124,15 +125,6 @@ static void step_shout(char **unused)
         }
 }
 
-static void step_show_file(char **arguments)
-{
-    char content[256] = "";
-    int fd = open(arguments[0], O_RDONLY);
-    ssize_t length = read(fd, content, sizeof content - 1);
-    close(fd);
-    say("%ld bytes: %s", (long)length, content);
-}
-
 /* On standard error: without the layer it is another answer. */
 static int is_named(struct dl_phdr_info *info, size_t size, void *wanted)
 {
@@ -143,6 +135,13 @@ static int is_named(struct dl_phdr_info *info, size_t size, void *wanted)
 static void step_mapped(char **arguments)
 {
     fprintf(stderr, "%s is %smapped\n", arguments[0], dl_iterate_phdr(is_named, arguments[0]) ? "" : "not ");
+}
+
+/* As Wine maps a Windows program. */
+static void step_map(char **arguments)
+{
+    if (mmap(NULL, 1, PROT_READ, MAP_PRIVATE, open(arguments[0], O_RDONLY), 0) == MAP_FAILED)
+        die("%s: %s", arguments[0], strerror(errno));
 }
 
 static void step_chdir(char **arguments)
@@ -163,7 +162,7 @@ const Step file_steps[] = {
     {"data-as-stderr", 1, step_data_as_stderr},
     {"append-stderr", 1, step_append_stderr},
     {"shout", 0, step_shout},
-    {"show-file", 1, step_show_file},
+    {"map", 1, step_map},
     {"mapped", 1, step_mapped},
     {"chdir", 1, step_chdir},
     {"chroot", 1, step_chroot},

@@ -84,6 +84,9 @@ void skip_past(const char *word)
 
 int main(int argc, char **argv)
 {
-    run_steps(argv + 1, NULL);
+    char **steps = argv + 1;
+    for (int i = 1; i < argc; i++)
+        steps = strcmp(argv[i], "--") == 0 ? argv + i + 1 : steps;
+    run_steps(steps, NULL);
     return 0;
 }

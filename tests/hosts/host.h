@@ -1,7 +1,7 @@
 /*
  * host.h - a program of steps, for what programs do to the process that they share with the layer.
  *
- *   host STEP [ARGUMENT] STEP ...
+ *   host [WORD --] STEP [ARGUMENT] STEP ...
  *
  * What steps print is the same without the layer and with it that must be the same without the layer and with it.
  */
@@ -45,8 +45,5 @@ extern unsigned host_next_pipeline;
 
 /* How many of the process's threads it holds for. */
 int count_threads(bool (*holds)(pid_t thread));
-
-/* Where the layer keeps things; NULL without the layer. */
-const char *store_directory(void);
 
 #endif

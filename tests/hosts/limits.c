@@ -20,8 +20,8 @@ static const struct {
     const char *name;
     int resource;
 } resources[] = {
-    {"as", RLIMIT_AS},       {"nproc", RLIMIT_NPROC},     {"nofile", RLIMIT_NOFILE},         {"fsize", RLIMIT_FSIZE},
-    {"stack", RLIMIT_STACK}, {"memlock", RLIMIT_MEMLOCK}, {"sigpending", RLIMIT_SIGPENDING},
+    {"as", RLIMIT_AS},       {"nproc", RLIMIT_NPROC},     {"nofile", RLIMIT_NOFILE},
+    {"fsize", RLIMIT_FSIZE}, {"memlock", RLIMIT_MEMLOCK},
 };
 
 static void limit(int resource, rlim_t value)
@@ -73,7 +73,6 @@ static const struct {
     {"thread", {SYS_clone, SYS_clone3, SYS_fork, SYS_vfork, -1}},
     {"signals", {SYS_rt_sigpending, SYS_rt_sigtimedwait, -1}},
     {"socket", {SYS_socket, SYS_connect, SYS_bind, -1}},
-    {"write", {SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, -1}},
     {"sync", {SYS_fsync, SYS_fdatasync, SYS_dup, SYS_fstat, SYS_newfstatat, -1}},
     {"stat", {SYS_stat, SYS_fstat, SYS_lstat, SYS_newfstatat, SYS_statx, SYS_getdents64, -1}},
 };

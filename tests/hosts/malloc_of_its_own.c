@@ -6,11 +6,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define MARK 0x6d61726b6d61726bull
@@ -18,9 +16,7 @@
 
 typedef struct Block {
     uint64_t mark;
-    struct Block *next;
     size_t size;
-    size_t offset; /* from the start of the allocation */
 } Block;
 
 extern void *__libc_malloc(size_t);
@@ -36,7 +32,7 @@ static void *allocate(size_t alignment, size_t size)
         return NULL;
     uintptr_t data = ((uintptr_t)start + sizeof(Block) + alignment - 1) / alignment * alignment;
     Block *block = (Block *)data - 1;
-    *block = (Block){.mark = MARK, .size = size, .offset = data - (uintptr_t)start};
+    *block = (Block){.mark = MARK, .size = size};
     return (void *)data;
 }
 

@@ -26,13 +26,9 @@ static void step_block_signals(char **unused)
 
 static int number_of(const char *name)
 {
-    static const struct {
-        const char *name;
-        int number;
-    } names[] = {{"int", SIGINT}, {"chld", SIGCHLD}, {"alrm", SIGALRM}, {"usr1", SIGUSR1}, {"term", SIGTERM}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(names[i].name, name) == 0)
-            return names[i].number;
+    for (int number = 1; number < 32; number++)
+        if (strcasecmp(sigabbrev_np(number), name) == 0)
+            return number;
     die("no signal '%s'", name);
 }
 

@@ -119,7 +119,7 @@ static void step_destroy_instance(char **unused)
     say("instance destroyed");
 }
 
-const char *store_directory(void)
+static const char *store_directory(void)
 {
     return getenv("VK_INSTANCE_LAYERS") ? getenv("PYLAYER_STORE") : NULL;
 }

@@ -13,7 +13,6 @@
  *   pause=0      milliseconds that the program waits before its last frame
  *   loop=0       presents this often at the end and prints the nanoseconds of each: "present NANOSECONDS"
  *   create=0     then creates as many pipelines and prints the nanoseconds of each: "pipeline NANOSECONDS"
- *   twice=0      creates each pipeline twice, as 1
  *   same=0       creates the same pipeline each time but the first, as 1
  *   passed=0     creates them so that the layer has no part in it, as 1
  *   devices=1    with 2, another device creates the pipelines
@@ -21,6 +20,7 @@
  *   api=1        the minor version of Vulkan
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static VkQueue queue;
 static VkSurfaceKHR surface;
 static VkSwapchainKHR swapchains[MOST_SWAPCHAINS];
 static PFN_vkSetDebugUtilsObjectNameEXT set_name;
-static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations,
-           twice, same, passed, devices = 1, generated, api = 1;
+static int every = 10, least = 4, most = 9, pace = 1000, swapchain_count = 1, recreate, pause_ms, loop, creations, same,
+           passed, devices = 1, generated, api = 1;
 static const char *by = "present";
 
 static uint64_t now(void)
@@ -77,13 +77,11 @@ static void create(uint32_t number)
                                            .pObjectName = text};
     if (set_name)
         set_name(own.device, &named);
-    VkComputePipelineCreateInfo compute = compute_info(&own, "main");
+    VkComputePipelineCreateInfo compute = compute_info(&own);
     compute.flags = passed ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
-    for (int i = 0; i <= twice; i++) {
-        VkPipeline pipeline = VK_NULL_HANDLE;
-        check(vkCreateComputePipelines(own.device, VK_NULL_HANDLE, 1, &compute, NULL, &pipeline), "create pipeline");
-        vkDestroyPipeline(own.device, pipeline, NULL);
-    }
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    check(vkCreateComputePipelines(own.device, VK_NULL_HANDLE, 1, &compute, NULL, &pipeline), "create pipeline");
+    vkDestroyPipeline(own.device, pipeline, NULL);
     vkDestroyShaderModule(own.device, own.module, NULL);
 }
 
@@ -99,38 +97,29 @@ static void create_some(int frame)
         create(same && number ? 1 : ++number);
 }
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int asked, done; /* frames; -1: no more */
+static sem_t asked, done;
+static int asked_frame; /* 0: no more */
 
 static void *load(void *unused)
 {
     prctl(PR_SET_NAME, "loader");
-    pthread_mutex_lock(&mutex);
-    while (asked >= 0) {
-        int frame = asked;
-        if (frame > done) {
-            pthread_mutex_unlock(&mutex);
-            create_some(frame);
-            pthread_mutex_lock(&mutex);
-            done = frame;
-            pthread_cond_broadcast(&changed);
-        } else {
-            pthread_cond_wait(&changed, &mutex);
-        }
+    while (sem_wait(&asked) == 0 && asked_frame) {
+        create_some(asked_frame);
+        sem_post(&done);
     }
-    pthread_mutex_unlock(&mutex);
     return unused;
 }
 
+/* When what was asked for before is done. */
 static void ask(int frame, int wait)
 {
-    pthread_mutex_lock(&mutex);
-    asked = frame;
-    pthread_cond_broadcast(&changed);
-    while (wait && done < frame)
-        pthread_cond_wait(&changed, &mutex);
-    pthread_mutex_unlock(&mutex);
+    sem_wait(&done);
+    asked_frame = frame;
+    sem_post(&asked);
+    if (wait) {
+        sem_wait(&done);
+        sem_post(&done);
+    }
 }
 
 /* ---- frames ---- */
@@ -180,6 +169,8 @@ static void run(int frames)
     pthread_t loader;
     int number = 0;
     int loads = strcmp(by, "present") != 0;
+    sem_init(&asked, 0, 0);
+    sem_init(&done, 0, 1);
     if (loads)
         pthread_create(&loader, NULL, load, NULL);
     for (int frame = 1; frame <= frames; frame++) {
@@ -200,11 +191,7 @@ static void run(int frames)
             present(++number);
     }
     if (loads) {
-        pthread_mutex_lock(&mutex);
-        while (done < asked)
-            pthread_cond_wait(&changed, &mutex);
-        pthread_mutex_unlock(&mutex);
-        ask(-1, 0);
+        ask(0, 0);
         pthread_join(loader, NULL);
     }
 }
@@ -231,7 +218,7 @@ static void start(void)
     if (devices > 1)
         check(open_device(&creator, &wanted), "vkCreateDevice");
     vkGetDeviceQueue(program.device, 0, 0, &queue);
-    check(open_shader(&creator), "vkCreatePipelineLayout");
+    check(open_layout(&creator), "vkCreatePipelineLayout");
     make_swapchains();
 }
 
@@ -240,11 +227,11 @@ static void read_option(const char *text)
     static const struct {
         const char *name;
         int *number;
-    } numbers[] = {{"every=", &every},    {"least=", &least},      {"most=", &most},
-                   {"pace=", &pace},      {"loop=", &loop},        {"recreate=", &recreate},
-                   {"pause=", &pause_ms}, {"twice=", &twice},      {"swapchains=", &swapchain_count},
-                   {"api=", &api},        {"create=", &creations}, {"same=", &same},
-                   {"passed=", &passed},  {"devices=", &devices},  {"generated=", &generated}};
+    } numbers[] = {
+        {"every=", &every},     {"least=", &least},        {"most=", &most},      {"pace=", &pace},
+        {"loop=", &loop},       {"recreate=", &recreate},  {"pause=", &pause_ms}, {"swapchains=", &swapchain_count},
+        {"api=", &api},         {"create=", &creations},   {"same=", &same},      {"passed=", &passed},
+        {"devices=", &devices}, {"generated=", &generated}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t length = strlen(numbers[i].name);
         if (strncmp(text, numbers[i].name, length) == 0) {

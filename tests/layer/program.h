@@ -9,8 +9,8 @@
 /* A program that loads Vulkan itself sets these. */
 #define CALLED_FUNCTIONS(f)                                                                                            \
     f(vkCreateInstance) f(vkEnumeratePhysicalDevices) f(vkCreateDevice) f(vkCreateShaderModule)                        \
-        f(vkCreatePipelineLayout) f(vkCreateComputePipelines) f(vkCreatePipelineCache) f(vkDestroyPipeline)            \
-            f(vkDestroyPipelineLayout) f(vkDestroyShaderModule) f(vkDestroyDevice) f(vkDestroyInstance)
+        f(vkCreatePipelineLayout) f(vkCreateComputePipelines) f(vkDestroyPipeline) f(vkDestroyPipelineLayout)          \
+            f(vkDestroyShaderModule) f(vkDestroyDevice) f(vkDestroyInstance)
 #define DECLARE_FUNCTION(name) static PFN_##name name;
 CALLED_FUNCTIONS(DECLARE_FUNCTION)
 #endif
@@ -19,7 +19,6 @@ CALLED_FUNCTIONS(DECLARE_FUNCTION)
 typedef struct Wanted {
     uint32_t api;
     const char *application, *engine;
-    const void *instance_chain;
     uint32_t instance_extension_count, layer_count, extension_count;
     const char *const *instance_extensions, *const *layers, *const *extensions;
     const void *features;
@@ -40,7 +39,6 @@ static inline VkResult open_instance(Program *program, const Wanted *wanted)
                                      .pEngineName = wanted->engine,
                                      .apiVersion = wanted->api ? wanted->api : VK_API_VERSION_1_1};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                 .pNext = wanted->instance_chain,
                                  .pApplicationInfo = &application,
                                  .enabledLayerCount = wanted->layer_count,
                                  .ppEnabledLayerNames = wanted->layers,
@@ -81,11 +79,10 @@ static const uint32_t shader_code[] = {
 static const VkShaderModuleCreateInfo shader_info = {
     .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof shader_code, .pCode = shader_code};
 
-static inline VkResult open_shader(Program *program)
+static inline VkResult open_layout(Program *program)
 {
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-    VkResult result = vkCreateShaderModule(program->device, &shader_info, NULL, &program->module);
-    return result ? result : vkCreatePipelineLayout(program->device, &layout, NULL, &program->layout);
+    return vkCreatePipelineLayout(program->device, &layout, NULL, &program->layout);
 }
 
 static inline VkResult open_program(Program *program, const Wanted *wanted)
@@ -93,49 +90,32 @@ static inline VkResult open_program(Program *program, const Wanted *wanted)
     VkResult result = open_instance(program, wanted);
     if (!result)
         result = open_device(program, wanted);
-    return result ? result : open_shader(program);
+    return result ? result : open_layout(program);
 }
 
 static inline void close_program(const Program *program)
 {
     vkDestroyPipelineLayout(program->device, program->layout, NULL);
-    vkDestroyShaderModule(program->device, program->module, NULL);
     vkDestroyDevice(program->device, NULL);
     vkDestroyInstance(program->instance, NULL);
 }
 
-static inline VkComputePipelineCreateInfo compute_info(const Program *program, const char *name)
+static inline VkComputePipelineCreateInfo compute_info(const Program *program)
 {
     return (VkComputePipelineCreateInfo){
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = program->module,
-                  .pName = name},
+                  .pName = "main"},
         .layout = program->layout,
         .basePipelineIndex = -1,
     };
 }
 
-static inline VkResult create_compute(const Program *program, VkPipelineCache cache, const char *name,
-                                      VkPipeline *pipeline)
-{
-    VkComputePipelineCreateInfo info = compute_info(program, name);
-    return vkCreateComputePipelines(program->device, cache, 1, &info, NULL, pipeline);
-}
-
-/* Creates a pipeline and destroys it. */
-static inline VkResult use_compute(const Program *program, VkPipelineCache cache, const char *name)
-{
-    VkPipeline pipeline = VK_NULL_HANDLE;
-    VkResult result = create_compute(program, cache, name, &pipeline);
-    vkDestroyPipeline(program->device, pipeline, NULL);
-    return result;
-}
-
 enum { GENERATOR_WORD = 2, LOCAL_SIZE_WORD = 23, MOST_LOCAL_SIZE = 1024 };
 
-/* The same with a shader of its own, of which one word is another. The second of SPIR-V's header says who made it. */
+/* Creates a pipeline and destroys it, with a shader of its own, of which one word is another. The second of SPIR-V's header says who made it. */
 static inline VkResult use_changed(const Program *program, VkPipelineCache cache, unsigned word, uint32_t value)
 {
     uint32_t code[sizeof shader_code / sizeof *shader_code];
@@ -145,8 +125,11 @@ static inline VkResult use_changed(const Program *program, VkPipelineCache cache
     info.pCode = code;
     Program own = *program;
     VkResult result = vkCreateShaderModule(own.device, &info, NULL, &own.module);
+    VkComputePipelineCreateInfo compute = compute_info(&own);
+    VkPipeline pipeline = VK_NULL_HANDLE;
     if (!result)
-        result = use_compute(&own, cache, "main");
+        result = vkCreateComputePipelines(own.device, cache, 1, &compute, NULL, &pipeline);
+    vkDestroyPipeline(own.device, pipeline, NULL);
     vkDestroyShaderModule(own.device, own.module, NULL);
     return result;
 }
@@ -155,16 +138,6 @@ static inline VkResult use_changed(const Program *program, VkPipelineCache cache
 static inline VkResult use_numbered(const Program *program, VkPipelineCache cache, unsigned number)
 {
     return use_changed(program, cache, LOCAL_SIZE_WORD, number % MOST_LOCAL_SIZE + 1);
-}
-
-static inline VkResult create_cache(const Program *program, VkPipelineCacheCreateFlags flags, size_t size,
-                                    const void *data, VkPipelineCache *cache)
-{
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-                                      .flags = flags,
-                                      .initialDataSize = size,
-                                      .pInitialData = data};
-    return vkCreatePipelineCache(program->device, &info, NULL, cache);
 }
 
 #endif

@@ -26,6 +26,7 @@ QUICK = True
         (60, ("--threads", 4)),
         (60, ("--batch", 16)),
         (60, ("--cache", "object")),
+        (12, ("--gpl",)),  # libraries without shaders, and links, of which the handles differ in each run
     ],
 )
 def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: tuple[str | int, ...]) -> None:
@@ -41,6 +42,8 @@ def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: t
     assert len(seen) == len(set(seen)) and 0 not in seen
     assert len(seen) > 0.95 * count
     assert {cell["fingerprint"] for cell in only(cold, "cell")} == set(seen)
+    links = [cell["fingerprint"] for cell in only(cold, "cell") if cell["kind"] == 4]
+    assert len(links) == len(set(links)) and bool(links) == ("--gpl" in how)
     assert not only(warm, "cell")
     assert only(warm, "destroyed")[0]["counters"]["fingerprints_dropped"] == 0
 
@@ -68,26 +71,6 @@ def test_fingerprints_of_other_modes(world: World, mode: str) -> None:
     world.demo("--count", 20, "--cache", "object")
     found = only(other.take(), "destroyed")[0]["seen"]
     assert set(found) == (set(seen) if mode == "observe" else set())
-
-
-def test_links_and_libraries_have_fingerprints(world: World) -> None:
-    """Libraries without shaders have fingerprints, and so have pipelines that are linked from libraries, whose handles
-    differ in each run. Each link has its own."""
-    wanted = record(world)
-    seen = []
-    for days in (2, 0):
-        world.demo("--count", 12, "--gpl", **days_ago(world, days))
-        found = wanted.take()
-        seen.append(set(only(found, "destroyed")[0]["seen"]))
-        by_kind: dict[int, list[int]] = {}
-        for cell in only(found, "cell"):
-            by_kind.setdefault(cell["kind"], []).append(cell["fingerprint"])
-        if len(seen) == 1:
-            assert {2, 4} <= by_kind.keys() and not any(0 in prints for prints in by_kind.values())
-            assert len(set(by_kind[4])) == len(by_kind[4])
-        else:
-            assert not by_kind
-    assert seen[0] == seen[1]
 
 
 #: Members of test_canonical_form's pipelines that decide nothing: structure, first and last offset. Flags count by what

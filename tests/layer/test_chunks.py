@@ -10,20 +10,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from disk import (
-    FailingDisk,
-    compact_everything,
-    content_of,
-    fill,
-    leftovers,
-    loses_nothing,
-)
+from disk import FailingDisk, content_of, leftovers
 from scripted_driver import ScriptedDriver
 from world import AWAKE, World, repeated
 
 from pylayer.store import runs
 from pylayer.store.format import CELL, CHUNK, CHUNK_CELLS
-from pylayer.store.maintenance import EXIT_JOURNALS
 from pylayer.store.reader import Reader
 
 COUNT = 3 * CHUNK_CELLS
@@ -160,28 +152,20 @@ def test_merge_that_loses_pipelines(scripted: ScriptedDriver) -> None:
     assert records(scripted.world) == {CHUNK: 3, CELL: 1}
 
 
-def test_driver_that_hangs_while_it_joins(scripted: ScriptedDriver) -> None:
-    """A driver that never returns from a merge of cells holds up the end of one run for seconds. The device is not
-    destroyed then, and later runs find everything and join nothing."""
-    hanging = f"{PAYLOAD};merge=hang@{COUNT + 3}"
-    assert scripted.demo("--count", COUNT, script=hanging, allow=True)["created"] == COUNT
-    assert run(scripted, script=hanging) == 0
-    assert records(scripted.world) == {CELL: COUNT}
-
-
-@pytest.mark.parametrize("action", ["crash", "abort", "kill"])
+@pytest.mark.parametrize("action", ["crash", "abort", "kill", "hang"])
 def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> None:
-    """A driver that dies while it joins cells dies once: they stay cells, and everything is found."""
-    joining = f"{PAYLOAD};merge={action}@{COUNT + 3}"
+    """A driver that dies while it joins cells dies once: they stay cells, and everything is found. One that never
+    returns holds up the end of one run for seconds. The device is not destroyed then."""
+    joining, hangs = f"{PAYLOAD};merge={action}@{COUNT + 3}", action == "hang"
 
-    def dies() -> bool:  # as in store_chunks
+    def joins() -> bool:  # as in store_chunks
         shutil.rmtree(scripted.world.store / "store", ignore_errors=True)
-        return scripted.demo("--count", COUNT, script=joining, check=False).returncode < 0
+        return hangs is (scripted.demo("--count", COUNT, script=joining, check=hangs, allow=hangs).returncode == 0)
 
-    repeated(dies)
+    repeated(joins)
     assert run(scripted, script=joining) == 0
     assert records(scripted.world) == {CELL: COUNT}
-    assert run(scripted) == 0
+    assert hangs or run(scripted) == 0
 
 
 @pytest.mark.parametrize("command", ["create-cache", "merge", "pipeline"])
@@ -250,35 +234,6 @@ def test_killed_program(scripted: ScriptedDriver, later: str) -> None:
 # ---- Compacting ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def journals(world: World) -> World:
-    """A world with 40 pipelines in more closed journals than a program leaves uncompacted at exit."""
-    fill(world, "--count", 40, journals=EXIT_JOURNALS + 1)
-    return world
-
-
-def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> None:
-    """Asserts that nothing is lost or damaged, that runs compile nothing, and that a compaction leaves only packs."""
-    assert loses_nothing(before, content_of(world))
-    world.demo("--count", 40)
-    assert world.last()["compiled"] == 0
-    assert compact_everything(world.store).wait(60) == 0
-    assert [path.suffix for path in world.stored_files()] == [".pack"]
-    assert loses_nothing(before, content_of(world))
-    assert leftovers(world.store) == []
-    world.demo("--count", 40)
-    assert world.last()["compiled"] == world.last()["failed"] == 0
-
-
-def test_short_runs_are_compacted(journals: World) -> None:
-    """Short runs compact their journals at exit, so journals do not accumulate."""
-    before = content_of(journals)
-    repeated(lambda: journals.demo("--count", 40) and journals.stored_files(".pack"))
-    assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
-    assert leftovers(journals.store) == []
-    assert_whole(journals, before)
-
-
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_the_first_run_leaves_a_pack(scripted: ScriptedDriver, ending: list[str]) -> None:
     """A run that stores a mebibyte compacts it when it ends, because the runs after it have no policy that could."""
@@ -304,26 +259,3 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
     world.demo("--count", 1, *ending, **AWAKE)
     assert len(list(one.parent.iterdir())) < runs.MAX_RUNS
     assert one.exists()
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        "open:KILL:path=compacting",
-        "open:KILL:path=.pack",
-        "write:KILL:path=.pack",
-        "write:KILL:path=.pack:nth=3",
-        "write:SHORT=20:path=.pack:nth=2,write:KILL:path=.pack",
-        "fsync:KILL:path=.pack",
-        "rename:KILL:path=.pack",
-        "unlink:KILL:path=.closed",
-        "unlink:KILL:path=.closed:nth=9",
-        "unlink:KILL:path=compacting",
-    ],
-)
-def test_killed_while_compacting(journals: World, moment: str) -> None:
-    """If a process is killed during a compaction, no content is lost, and later processes finish the compaction."""
-    before = content_of(journals)
-    kills = FailingDisk(journals, moment).environment
-    repeated(lambda: journals.demo("--count", 40, check=False, **kills).returncode)
-    assert_whole(journals, before)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from host_steps import END, HOST
-from programs.ways import Arguments, ways
+from programs.ways import WAYS, Arguments, ways
 from scripted_driver import ScriptedDriver
 from world import seen
 
@@ -125,6 +125,9 @@ NOTICES_NOTHING += [
 NOTICES_NOTHING += [
     ("internal-cache=no;binaries=no;pipeline=ignore;get-data=error:out-of-host-memory?data@1", NO_CACHE)
 ]
+#: Every compile fails, or returns VK_SUCCESS and no pipeline.
+NO_PIPELINE = ["pipeline=null", "pipeline=error:invalid-shader", "pipeline=error:1000999999"]
+NOTICES_NOTHING += [(script, WAYS["early return"]) for script in NO_PIPELINE]
 #: Every command of the device fails, from the first or a later one on.
 NOTICES_NOTHING += [("any=error:device-lost", NO_CACHE), ("any=error:device-lost@5+", OWN_CACHE)]
 NOTICES_NOTHING += [("any=error:out-of-host-memory", NO_CACHE), ("any=error:out-of-host-memory", OWN_CACHE)]
@@ -238,13 +241,10 @@ FROM_BINARIES = [
     "pipeline=null?from-binaries",
     "pipeline=null?from-binaries@3",
 ]
-WAYS = [
-    *[(mode, program, FROM_CACHE) for mode in ("auto",) for program in PROGRAMS],
-    ("binaries", "Vulkan 1.3", FROM_BINARIES),
-]
+USES = [*(("auto", program, FROM_CACHE) for program in PROGRAMS), ("binaries", "Vulkan 1.3", FROM_BINARIES)]
 
 
-@pytest.mark.parametrize(("mode", "program", "scripts"), WAYS)
+@pytest.mark.parametrize(("mode", "program", "scripts"), USES)
 def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, mode: str, program: str, scripts: list[str]) -> None:
     """If creating a pipeline from stored data fails, or returns VK_SUCCESS and no pipeline, it is compiled, and the
     program gets it."""
@@ -258,23 +258,6 @@ def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, mode: str, prog
     scripted.demo(*PROGRAMS[program])
     assert scripted.counts["compiles"] == 0
     assert not list(scripted.world.store.glob("store/*/*.verdict"))
-
-
-@pytest.mark.parametrize(
-    ("mode", "script"),
-    [
-        ("auto", "pipeline=null"),
-        ("auto", "pipeline=error:invalid-shader"),
-        ("auto", "pipeline=error:1000999999"),
-        ("binaries", "pipeline=null"),
-        ("binaries", "pipeline=error:invalid-shader"),
-    ],
-)
-def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, mode: str) -> None:
-    """If every compile fails, or returns VK_SUCCESS and no pipeline, the program sees what it sees without the
-    layer."""
-    scripted.settings(mode=mode)
-    assert scripted.compiles_after(script, *PROGRAMS["early return"]) == 0
 
 
 @pytest.mark.parametrize("mode", ["auto", "binaries"])

@@ -40,8 +40,11 @@ OUTCOMES: dict[str, tuple[Change, str]] = {
     "wrong device": (lambda data: data[:12] + b"\x00" + data[13:], "wrong-device"),
     "wrong UUID": (lambda data: data[:31] + b"\x01" + data[32:], "wrong-uuid"),
 }
-#: Data that is not known to be damaged. With application_caches: strict it is still refused.
-UNKNOWN: dict[str, Change] = {"header alone": lambda data: data[:32], "twice": lambda data: data + data}
+#: Data that is not known to be damaged. With application_caches: strict the driver gets only what was once read.
+UNKNOWN: dict[str, tuple[Change, str]] = {
+    "header alone": (lambda data: data[:32], "unknown"),
+    "twice": (lambda data: data + data, "unknown"),
+}
 
 
 @pytest.mark.parametrize(("mode", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2])])
@@ -97,9 +100,14 @@ def test_cache_file_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -
     assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
 
 
-def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[Change, str]]) -> None:
-    """Loads a program's cache file, changed in each of these ways. Asserts that the driver, which would crash on the
-    data, never sees it, and that the program gets its pipelines from the store."""
+@pytest.mark.parametrize(("setting", "changes"), [("attest", OUTCOMES), ("strict", UNKNOWN)])
+def test_changed_cache_file(
+    scripted: ScriptedDriver, tmp_path: Path, setting: str, changes: dict[str, tuple[Change, str]]
+) -> None:
+    """A program's cache file that was changed in any of these ways is replaced by an empty cache. The driver, which
+    would crash on the data, never sees it, and the program gets its pipelines from the store."""
+    scripted.settings(application_caches=setting)
+    file = tmp_path / "cache"
     scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
     good = file.read_bytes()
     for name, (change, outcome) in changes.items():
@@ -109,17 +117,6 @@ def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[
         said = outcome.format(size=len(changed), good=len(good))
         assert f"bytes: {said}; the program gets an empty cache" in scripted.warnings(result), name
         assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6), name
-
-
-def test_damaged_cache_file(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program whose own cache file was damaged gets an empty cache."""
-    load_changed(scripted, tmp_path / "cache", OUTCOMES)
-
-
-def test_cache_file_that_nobody_knows(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """With application_caches: strict the driver gets only data that the program once read."""
-    scripted.settings(application_caches="strict")
-    load_changed(scripted, tmp_path / "cache", {name: (change, "unknown") for name, change in UNKNOWN.items()})
 
 
 def test_binaries_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> None:

@@ -6,17 +6,19 @@ import ctypes
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from host_steps import END, HOST
+from namespaces import unshared
 from others import public_copy
-from world import BUILD, PACKAGE, World
+from world import BUILD, LAYER_NAME, PACKAGE, World
 
 NOBODY = 65534
 LAYER = "libVkLayer_pylayer_pipeline_cache.so"
+STEPS = ("instance", "device", "pipelines", "1", "mapped", "_policy.", *END)
 
 #: What makes a process elevated. Only root can make the first three. With "told", getauxval says so to the layer,
 #: although secure_getenv returns every variable.
@@ -74,12 +76,16 @@ def world(public: Path) -> World:
     """A world that every user may read, so that missing permissions cannot be the reason that a file is not opened."""
     directory = Path(tempfile.mkdtemp(dir=public))
     directory.chmod(0o755)
-    return World(directory)
+    world = World(directory)
+    world.install_manifest(public / "site" / "pylayer")
+    (directory / "own").mkdir()
+    (directory / "own" / "policy.yaml").write_text("settings: {mode: cells}\n")
+    return world
 
 
 def elevated_program(directory: Path, kind: str) -> Path:
     program = directory / kind
-    shutil.copy(BUILD / "tests" / "elevated", program)
+    shutil.copy(HOST, program)
     if kind == "setgid":
         os.chown(program, 0, 0)
     program.chmod({"setuid": 0o4755, "setgid": 0o2755}.get(kind, 0o755))
@@ -88,38 +94,25 @@ def elevated_program(directory: Path, kind: str) -> Path:
     return program
 
 
-def start(public: Path, world: World, program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program with the store, policy file and log file where the layer would find them."""
-    other = NOBODY if program.name in KINDS else None
+def start(public: Path, world: World, kind: str, **environment: str | None) -> str:
+    """Runs a program with the store, policy file and log file where the layer would find them. The loader looks for the
+    layer of an elevated one in the system's directories alone. Returns what it wrote to standard error."""
     own = world.directory / "own"
-    if not own.exists():
-        own.mkdir()
-        (own / "policy.yaml").write_text("settings: {mode: cells}\n")
-    environment = {
-        **{key: value for key, value in world.environment.items() if key != "VK_INSTANCE_LAYERS"},
-        "PYLAYER_CONFIG": str(own / "policy.yaml"),
-        "PYLAYER_LOG": "debug",
-        "PYLAYER_LOG_FILE": str(own / "log"),
-    }
-    return subprocess.run(
-        [str(program), str(public / "site" / "pylayer" / LAYER), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        user=other,
-        group=other,
-        extra_groups=None if other is None else [],
-        cwd="/",
-    )
+    command = [str(elevated_program(public, kind)), "layer", LAYER_NAME, *STEPS]
+    if kind in KINDS:
+        user = ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups")
+        line = f'mount --bind {world.manifests} /usr/share/vulkan/explicit_layer.d && exec "$@"'
+        command = [*unshared("--mount"), "sh", "-c", line, "sh", *user, *command]
+    environment |= {"VK_INSTANCE_LAYERS": None, "PYLAYER_CONFIG": str(own / "policy.yaml"), "PYLAYER_LOG": "debug"}
+    done = world.run(command, PYLAYER_LOG_FILE=str(own / "log"), **environment)
+    assert done.stdout.startswith("instance 0\ndevice 0\npipelines 0\n")
+    return done.stderr
 
 
 def test_the_same_program_not_elevated(public: Path, world: World) -> None:
     """Without elevated rights the same program loads policy, reads its file, stores and logs: the test below can
     fail."""
-    done = start(public, world, elevated_program(public, "plain"))
-    assert done.returncode == 0 and "elevated 0\nresult 0\n" in done.stdout, done.stdout + done.stderr
-    assert "_policy" in done.stdout
+    assert "_policy. is mapped" in start(public, world, "plain")
     assert world.runs() and world.stored_files()
     assert (world.directory / "own" / "log").exists() and list((world.store / "policy").glob("*.flat"))
 
@@ -128,8 +121,7 @@ def test_the_same_program_not_elevated(public: Path, world: World) -> None:
 def test_nothing_is_loaded_read_or_written(public: Path, world: World, kind: str) -> None:
     """A program with more rights than its caller gets no interpreter, and the layer opens and creates no file. Its
     pipelines are created, and neither PYLAYER_LOG nor PYLAYER_LOG_FILE has any effect."""
-    first = start(public, world, elevated_program(public, "plain"))  # a store, with a kept plan
-    assert first.returncode == 0 and world.stored_files(), first.stdout + first.stderr
+    start(public, world, "plain")  # a store, with a kept plan
     log = world.directory / "own" / "log"
     log.unlink()
     before = sorted(world.store.rglob("*"))
@@ -139,12 +131,11 @@ def test_nothing_is_loaded_read_or_written(public: Path, world: World, kind: str
         log.parent.chmod(0o777)
     package = public / "site" / "pylayer"
     private = [path for path in (package / "_private").rglob("*") if path.is_dir()]
-    program = elevated_program(public, kind)
+    told = {"LD_PRELOAD": str(BUILD / "tests" / "libpreloaded.so"), "TEST_ELEVATED": "1"} if kind == "told" else {}
     watch = Watch(world.store, *(path for path in before if path.is_dir()), log.parent, package, *private)
-    done = start(public, world, program, *(["told"] if kind == "told" else []))
+    errors = start(public, world, kind, **told)
     opened = watch.seen()
     watch.close()
-    assert done.returncode == 0 and done.stdout == "elevated 1\nresult 0\n", done.stdout + done.stderr
-    assert "pylayer" not in done.stderr
+    assert "_policy. is not mapped" in errors and "pylayer" not in errors
     assert opened == {str(package / LAYER)}
     assert sorted(world.store.rglob("*")) == before

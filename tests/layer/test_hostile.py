@@ -57,27 +57,21 @@ def evil_program(world: World, name: str) -> str:
     return os.fsdecode(path)
 
 
-def run_evil_program(world: World, name: str) -> None:
-    """Runs a program whose executable, application and engine have this name. Asserts that the log holds nothing that a
-    terminal would obey."""
-    command = [evil_program(world, name), "names", name, name, "instance", "device", "pipelines", "1", *END]
-    environment = world.environment | {"PYLAYER_LOG": "debug"}
-    done = subprocess.run(command, env=environment, capture_output=True, cwd=world.directory, timeout=60, check=False)
-    log = done.stderr.decode("utf-8", "replace")
-    assert done.returncode == 0, log
-    lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
-    assert len(lines) >= 2 and all(line.startswith("pylayer: ") for line in lines)
-    assert_harmless(log)
-
-
 def test_names(world: World) -> None:
     """Whatever program, application and engine are called, the pipeline is stored under a number, nothing is created
     outside the store, and neither the log nor any command prints what a terminal would obey."""
     programs = {world.directory / os.path.basename(evil_program(world, name)) for name in NAMES.values()}
     before = set(world.directory.rglob("*"))
     assert programs <= before
+    environment = world.environment | {"PYLAYER_LOG": "debug"}
     for number, name in enumerate(NAMES.values(), 1):
-        run_evil_program(world, name)
+        command = [evil_program(world, name), "names", name, name, "instance", "device", "pipelines", "1", *END]
+        done = subprocess.run(command, env=environment, capture_output=True, cwd=world.directory, timeout=60)
+        log = done.stderr.decode("utf-8", "replace")
+        assert done.returncode == 0, log
+        lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
+        assert len(lines) >= 2 and all(line.startswith("pylayer: ") for line in lines)
+        assert_harmless(log)
         assert len({path.name[:16] for path in world.stored_files()}) == number
     for path in set(world.directory.rglob("*")) - before - {world.store}:
         assert path.is_relative_to(world.store) and STORED.fullmatch(path.name), path

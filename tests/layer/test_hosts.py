@@ -10,9 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,11 +25,12 @@ QUICK = True
 
 
 THREE = "instance device pipelines 3"
+RUN = [*THREE.split(), *END]
 OPEN, CLOSE = " ".join(STORED), " ".join(END)
 #: What a program still does when it ends.
 LAST = "pipelines 3 destroy-device then"
 #: Programs of steps, what they print and how often, and how many pipelines the next program finds. The layer works in
-#: each, says nothing, and stores all pipelines.
+#: each, and stores all pipelines.
 GOES_ON: dict[str, tuple[str, str, int, int]] = {
     "all signals are blocked": (f"block-signals {THREE} {CLOSE}", "", 0, 3),
     "the layer changes no handler and no mask": (
@@ -64,6 +63,14 @@ GOES_ON: dict[str, tuple[str, str, int, int]] = {
     "threads that have ended by then create the device and its pipelines, and destroy it": (
         "instance thread device join thread pipelines 3 join thread destroy-device join destroy-instance", "", 0, 3
     ),
+    "a thread that draws starts policy, which is not scheduled as that": (
+        f"privileged {OPEN} join {CLOSE}", "privileged: 1", 1, 3
+    ),
+    # Each of its images stores what it compiles.
+    **{
+        f"it executes itself anew, {what}": (f"{THREE} {step} exec instance device pipelines 5 {CLOSE}", "", 0, 5)
+        for what, step in (("with a device", ""), ("without", END[0]))
+    },
     # It keeps using the store that it started with.
     "the environment is cleared": (f"instance device clearenv pipelines 3 {CLOSE}", "", 0, 3),
     "other places are set": (
@@ -145,7 +152,9 @@ class Mine(Policy):
     pass
 """
 #: Policy classes, programs of steps, and what is printed, how often. SIGINT keeps its default, a child of policy has
-#: its own status, the program's environment stays, and policy uses UTC, whatever the program's time zone is.
+#: its own status, the program's environment stays, and policy uses UTC, whatever the program's time zone is. The C
+#: library reads TZ at the first use of a time zone, which is not policy's: a TZ that the program sets later applies. A
+#: main thread that is the last to call pthread_exit ends the process.
 POLICIES: dict[str, tuple[str, str, dict[str, int]]] = {
     "sets handlers": (
         SETS_HANDLERS, f"{OPEN} check-handler int check-all-default {CLOSE} check-handler int",
@@ -154,9 +163,11 @@ POLICIES: dict[str, tuple[str, str, dict[str, int]]] = {
     "has children": (HAS_CHILDREN, f"{OPEN} {CLOSE}", {"child: 5": 1, "other: 6": 1}),
     "changes variables": (CHANGES_VARIABLES, f"{OPEN} {CLOSE} variable KEPT", {"variables: 0": 1, "KEPT is yes": 1}),
     "tells the time": (
-        TELLS_TIME, f"{OPEN} {CLOSE}",
-        {f"policy: {tuple(time.gmtime(moment))[:8]} {moment} {moment}": 1 for moment in MOMENTS},
+        TELLS_TIME, f"{OPEN} local-time UTC-5 {CLOSE}",
+        {f"policy: {tuple(time.gmtime(moment))[:8]} {moment} {moment}": 1 for moment in MOMENTS}
+        | {"local time 05:00": 1},
     ),
+    "nothing, and main ends": ("class Mine(Policy):\n    pass\n", f"{OPEN} {CLOSE} main-thread-ends", {}),
 }  # fmt: skip
 
 
@@ -179,30 +190,15 @@ def write_policy(world: World, text: str) -> dict[str, str | None]:
 def test_policy_that_ends_the_process(world: World, method: str, ending: str) -> None:
     """A policy class that ends the process ends only policy. The program goes on without policy, and one line says
     so."""
-    parameters = {"device_created": "program, facts, state", "plan_device": "program, facts, settings"}[method]
-    text = f"import os\nfrom pylayer.policy import Policy\nclass Mine(Policy):\n    def {method}(self, {parameters}):\n"
-    process = run_host(
-        world, "instance", "device", "pipelines", 3, *END, **write_policy(world, text + f"        {ending}\n")
-    )
-    assert "policy ended the interpreter" in process.stderr
-
-
-@pytest.mark.parametrize("before", [[], ["destroy-device"]], ids=["with a device", "without"])
-def test_exec(real: World, before: list[str]) -> None:
-    """A program that executes itself anew keeps its process number. Each of its images stores what it compiles, and
-    nothing is blocked."""
-    for count in (2, 4):
-        again = ["exec", "instance", "device", "pipelines", count + 1, *END]
-        process = run_host(real, "instance", "device", "pipelines", count, *before, *again)
-        assert said(process.stderr, "warn") == []
-    hits_again(real, 5)
+    text = f"import os\nclass Mine(Policy):\n    def {method}(self, *arguments):\n        {ending}\n"
+    assert "policy ended the interpreter" in run_host(world, *RUN, **write_policy(world, text)).stderr
 
 
 def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
         assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread", 0).returncode == 4
-    run_host(real, "instance", "device", "pipelines", 3, *END)
+    run_host(real, *RUN)
     assert real.last()["hits"] == 3
 
 
@@ -248,30 +244,17 @@ def test_named_as_policys_thread(quick: World) -> None:
     assert quick.last()["compiled"] == 6
 
 
-def test_main_thread_ends_last(world: World) -> None:
-    """If the main thread is the last to call pthread_exit, the process ends, also with a policy class, which the layer
-    watches in another thread."""
-    policy = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
-    run_host(world, *STORED, *END, "main-thread-ends", **write_policy(world, policy))
-    hits_again(world, 3)
-
-
-def test_loader_closed_and_opened(real: World) -> None:
-    """A program that opens and closes the Vulkan loader twenty times compiles its pipeline once."""
-    run_host(real, "reload", "libvulkan.so.1", 20)
-    runs = [run["counters"] for run in real.runs()]
-    assert [run["compiled"] for run in runs] == [1] + [0] * 19
-    assert [run["hits"] for run in runs] == [0] + [1] * 19
-
-
-def test_two_loaders(world: World) -> None:
-    """Two copies of the loader in one process share one layer."""
+def test_other_loaders(world: World) -> None:
+    """Two copies of the loader in one process share one layer, however often the program opens and closes the other. It
+    compiles its pipeline once."""
     maps = world.run(["sh", "-c", "/sbin/ldconfig -p | sed -n 's/.*libvulkan.so.1 .*=> //p' | head -1"]).stdout.strip()
     other = world.directory / "libvulkan-other.so"
     other.write_bytes(Path(maps).read_bytes())
-    process = run_host(world, "two-loaders", "libvulkan.so.1", other)
+    steps = ("instance", "device", "pipelines", 1, "await-journal", 1, *("other-loader", other) * 20, *END)
+    process = run_host(world, *steps)
     assert said(process.stderr, "warn") == []
-    assert stored(world) == [1, 1]
+    assert sorted(run["counters"]["compiled"] for run in world.runs()) == [0] * 20 + [1]
+    hits_again(world, 1)
 
 
 def test_malloc_of_the_programs(world: World) -> None:
@@ -341,31 +324,21 @@ def test_other_programs_are_started(world: World, way: str) -> None:
     hits_again(world, 5)
 
 
-@pytest.fixture
-def open_world(world: World) -> Iterator[World]:
-    """A world whose store is below a directory that every user may read."""
-    directory = Path(tempfile.mkdtemp(prefix="pylayer-test-"))
-    directory.chmod(0o755)
-    world.store = directory / "store"
-    world.environment["PYLAYER_STORE"] = str(world.store)
-    yield world
-    shutil.rmtree(directory)
+def stored_with(when: int, *step: str) -> list[str]:
+    """Returns a program that takes this step after so many others: early, or when three pipelines are stored."""
+    steps = [*STORED, "pipelines", "3", *END] if when == 6 else list(RUN)
+    return [*steps[:when], *step, *steps[when:]]
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("when", ["before the device", "before the first pipeline", "while the journal is open"])
-def test_setuid(open_world: World, when: str) -> None:
+@pytest.mark.parametrize("when", [1, 2, 6])
+def test_setuid(open_world: World, when: int) -> None:
     """A program that gives up its privileges goes on. One line says that pipelines can no longer be stored, and
     what was stored before is whole."""
-    at = {"before the device": 1, "before the first pipeline": 2, "while the journal is open": 6}[when]
-    steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "3", *END]
-    if at < 6:
-        del steps[4:6]
-    steps.insert(at, "become-nobody")
-    process = run_host(open_world, *steps)
+    process = run_host(open_world, *stored_with(when, "become-nobody"))
     (line,) = said(process.stderr, "warn")
     assert "pipelines cannot be stored" in line
-    if at == 6:
+    if when == 6:
         hits_again(open_world, 3)
 
 
@@ -393,19 +366,12 @@ def test_environment_is_read_on_the_programs_thread(world: World) -> None:
     assert world.last()["hits"] == 3
 
 
-def test_environment_without_home(world: World) -> None:
-    """Without HOME and PYLAYER_STORE the program goes on, and one line says that nothing is stored."""
-    process = run_host(world, "instance", "device", "pipelines", 3, *END, HOME=None, PYLAYER_STORE=None)
-    assert len(said(process.stderr, "warn")) == 1 and "nothing is stored" in said(process.stderr, "warn")[0]
-
-
-@pytest.mark.parametrize("policy", ["", "import time, datetime; time.localtime(); time.mktime(time.gmtime())"])
-def test_time_zone_is_the_programs(world: World, policy: str) -> None:
-    """The C library reads TZ at the first use of a time zone and keeps it. Policy must not make that first use: a TZ
-    that the program sets later applies."""
-    environment = world.policy_class(f"{policy}\nclass Mine(Policy):\n    pass\n") if policy else {}
-    process = run_host(world, *STORED, "local-time", "UTC-5", *END, **environment)
-    assert "local time 05:00" in process.stdout
+@pytest.mark.parametrize("home", [None, "/dev/null"])
+def test_environment_without_home(world: World, home: str | None) -> None:
+    """Without PYLAYER_STORE, and without HOME or with one that cannot be written, the program goes on, and one line
+    says that nothing is stored."""
+    (line,) = said(run_host(world, *RUN, HOME=home, PYLAYER_STORE=None).stderr, "warn")
+    assert home or "nothing is stored" in line
 
 
 # ---- A Python of their own -----------------------------------------------------------------------
@@ -512,21 +478,17 @@ def test_sanitized_program(real: World, kind: str) -> None:
     finds its pipelines."""
     program = HOST.with_name(f"host_{kind}")
     suppressions = PACKAGE / "data" / "config" / f"{kind}.supp"
-    steps = ("instance", "device", "pipelines", "3", *END)
     try:
         real.run([str(program)], timeout=20, VK_INSTANCE_LAYERS=None)
     except subprocess.TimeoutExpired:
         pytest.skip("this system's LeakSanitizer hangs without the layer, too")
     for hits in (0, 3):
-        done = real.run([str(program), *steps], **{OPTIONS[kind]: f"suppressions={suppressions}"})
+        done = real.run([str(program), *RUN], **{OPTIONS[kind]: f"suppressions={suppressions}"})
         assert "SUMMARY" not in done.stderr
         assert real.last()["hits"] == hits
 
 
 # ---- Resource limits, sandboxes, other descriptors and directories -------------------------------
-
-
-RUN = ["instance", "device", "pipelines", "3", *END]
 
 
 @pytest.mark.parametrize("way", ["no-more", "refuse"])
@@ -588,30 +550,18 @@ def test_small_stack_limit(world: World) -> None:
     hits_again(world, 3)
 
 
-@pytest.mark.parametrize("kind", ["misses", "hits"])
-def test_stack_of_application_threads(world: World, kind: str) -> None:
-    """The layer uses at most 4 KiB of a thread's stack beyond what the driver uses."""
-    steps = ["instance", "device", "pipelines", "4", "stack", "262144", kind, "4", *END]
-    alone = world.run([str(HOST), *steps], VK_INSTANCE_LAYERS=None)
-    under = run_host(world, *steps)
-    used = [int(re.findall(r"stack used: (\d+)", run.stderr)[-1]) for run in (alone, under)]
-    assert used[1] - used[0] <= 4096, used
-
-
-def test_stack_of_device_creation(real: World) -> None:
-    """Creating a device uses at most 4 KiB of stack beyond what the driver uses, with and without a kept plan."""
+@pytest.mark.parametrize(
+    "steps",
+    ["device pipelines 4 stack 262144 misses 4", "device pipelines 4 stack 262144 hits 4", "device-on-stack 262144"],
+)
+def test_stack(real: World, steps: str) -> None:
+    """Creating a device, compiling and finding pipelines uses at most 4 KiB of a thread's stack beyond what the driver
+    uses, with and without a kept plan."""
     used = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        run = real.run([str(HOST), "instance", "device-on-stack", "262144", *END], VK_INSTANCE_LAYERS=layers)
+        run = real.run([str(HOST), "instance", *steps.split(), *END], VK_INSTANCE_LAYERS=layers)
         used += [int(size) for size in re.findall(r"stack used: (\d+)", run.stderr)]
     assert len(used) == 3 and max(used) - used[0] <= 4096, used
-
-
-def test_small_stack_that_hits(real: World) -> None:
-    """A thread with 32 KiB of stack, of which the driver uses 22, gets hits."""
-    steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "stack", "32768", "hits", "3", *END]
-    run_host(real, *steps)
-    assert real.last()["hits"] == 3
 
 
 # ---- sandboxes ----------------------------------------------------------------------------------
@@ -623,11 +573,7 @@ def test_small_stack_that_hits(real: World) -> None:
 def test_sandbox(world: World, how: str, what: str, when: int) -> None:
     """A program that enters a sandbox with all its threads runs as without the layer, whether system calls are refused,
     unknown, or answered by the program's SIGSYS handler. What was stored before is whole."""
-    steps = [*STORED, "pipelines", "3", *END]
-    if when < 6:
-        del steps[4:6]
-    steps[when:when] = [how, what]
-    process = run_host(world, *steps)
+    process = run_host(world, *stored_with(when, how, what))
     assert len(said(process.stderr, "warn")) <= 2, said(process.stderr, "warn")
     run_host(world, *RUN)
     counters = world.last()
@@ -646,12 +592,6 @@ def test_log_lines_in_a_sandbox(world: World) -> None:
     """A line of the log needs no system call that strict sandboxes end a process for."""
     process = run_host(world, "instance", "forbid", "signals", "device", "pipelines", 3, *END, PYLAYER_LOG="info")
     assert "mode cells for host" in process.stderr
-
-
-def test_policy_is_scheduled_as_main(world: World) -> None:
-    """A thread with real-time priority and one processor starts policy. Policy's thread has neither."""
-    process = run_host(world, "privileged", *STORED, "join", *END)
-    assert "privileged: 1" in process.stdout
 
 
 # ---- Descriptors and directories -----------------------------------------------------------------
@@ -735,7 +675,7 @@ def test_log_file_that_the_program_closes(quick: World, own: Path) -> None:
 def test_log_and_a_stderr_that_is_data(real: World) -> None:
     """If a daemon closes standard error and opens its data file under that number, no log line goes into the data."""
     data = real.directory / "data"
-    steps = ["instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data]
+    steps = ["instance", "data-as-stderr", data, "device", "pipelines", 2, *END]
     run_host(real, *steps, PYLAYER_LOG="debug")
     assert "pylayer" not in data.read_text()  # the driver itself writes to standard error
     hits_again(real, 2)
@@ -768,22 +708,9 @@ def test_chroot(real: World, when: int) -> None:
     stored, and one line says that the rest is not."""
     jail = real.directory / "jail"
     jail.mkdir()
-    steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "2", *END]
-    if when < 6:
-        del steps[4:6]
-    steps[when:when] = ["chroot", str(jail)]
-    process = run_host(real, *steps)
+    process = run_host(real, *stored_with(when, "chroot", str(jail)))
     assert os.listdir(jail) == []
     (line,) = said(process.stderr, "warn")
     assert ("gave no plan" if when == 1 else "the program changed its root directory") in line
     if when == 6:
         hits_again(real, 3)
-
-
-def test_read_only_home(real: World) -> None:
-    """If the home directory cannot be written, the program runs as without the layer, and one line says so."""
-    blocker = real.directory / "home"
-    blocker.write_text("a file, which nobody can make directories in, root included\n")
-    process = run_host(real, "instance", "device", "pipelines", 3, *END, PYLAYER_STORE=None)
-    assert len(said(process.stderr, "warn")) == 1
-    assert real.stored_files() == []

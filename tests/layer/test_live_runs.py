@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from disk import FailingDisk
+from host_steps import END, HOST
 from namespaces import container, rebooted
-from scripted_driver import ScriptedDriver
-from world import BUILD, LAYER_NAME, World
+from world import LAYER_NAME, World
 from xxhash import xxh3_64_hexdigest
 
 from pylayer.store import crash_marker, runs
@@ -26,10 +26,8 @@ from pylayer.store import crash_marker, runs
 #: Nothing here depends on the driver.
 QUICK = True
 COUNT = 8
-HOST = str(BUILD / "tests" / "host")
 PYLAYER = str(Path(sys.executable).parent / "pylayer")
 WARM = ("instance", "device", "pipelines", str(COUNT))
-END = ("destroy-device", "destroy-instance")
 
 
 def told(world: World, *words: str, around: tuple[str, ...] = (), **environment: str) -> Any:
@@ -39,7 +37,7 @@ def told(world: World, *words: str, around: tuple[str, ...] = (), **environment:
 
 
 def run(world: World, *steps: str, around: tuple[str, ...] = (), **environment: str | None) -> int:
-    return world.run([*around, HOST, *steps], check=False, **environment).returncode
+    return world.run([*around, str(HOST), *steps], check=False, **environment).returncode
 
 
 def fill(world: World) -> None:
@@ -53,7 +51,7 @@ def going_on(
     world: World, *steps: str, around: tuple[str, ...] = (), **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a program that has done these steps and then waits. It is killed in the end."""
-    command = [*around, HOST, *steps, "spawn", "echo there", "sleep", "600000"]
+    command = [*around, str(HOST), *steps, "spawn", "echo there", "sleep", "600000"]
     variables = {**world.environment, "VK_INSTANCE_LAYERS": LAYER_NAME, **environment}
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
@@ -90,19 +88,12 @@ def test_a_warm_program_is_seen(world: World) -> None:
     before = told(world, "stats")["total"]
     with going_on(world, *WARM) as program:
         (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["state"] == "running"]
-        assert (shown["pid"], shown["hits"], shown["pipelines"], shown["program"]) == (
-            program.pid,
-            COUNT,
-            COUNT,
-            "host",
-        )
-        assert (shown["mode"], shown["compiled"]) == ("cells", 0) and shown["last_started_s"] > 0
+        keys = ("pid", "hits", "pipelines", "compiled", "program", "mode")
+        assert [shown[key] for key in keys] == [program.pid, COUNT, COUNT, 0, "host", "cells"]
+        assert shown["last_started_s"] > 0
         total = told(world, "stats")["total"]
         assert (total["runs"], total["hits"]) == (before["runs"] + 1, before["hits"] + COUNT)
-        assert newest(world) == (program.pid, "running", COUNT)
         assert len(os.listdir(f"/proc/{program.pid}/task")) == 1
-    (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["pid"] == program.pid]
-    assert (shown["state"], shown["hits"]) == ("died", COUNT)
     assert newest(world) == (program.pid, "died", COUNT) and told(world, "stats")["total"]["hits"] == total["hits"]
 
 
@@ -125,7 +116,7 @@ def test_the_next_start_keeps_it(world: World) -> None:
     (left,) = world.live_files()
     counted = runs.read_marker(str(left))
     assert counted["counters"]["hits"] == COUNT
-    process = world.run([HOST, *WARM, "mapped", "_policy.", *END])
+    process = world.run([str(HOST), *WARM, "mapped", "_policy.", *END])
     assert "_policy. is not mapped" in process.stderr
     assert world.live_files() == []
     found = runs.read(str(world.store), runs.name_of(str(left)))
@@ -160,7 +151,6 @@ def test_each_command_shows_it(world: World, steps: tuple[str, ...], compiled: i
     (report,) = told(world, "report", "last")["runs"]
     for found in (shown, report):
         assert tuple(found[key] for key in keys) == numbers and found["stored_records"] == 0
-    assert told(world, "stats", "--runs")["processes"][0]["compiled"] == compiled
     page = world.directory / "page.html"
     for words in (("stats",), ("stats", "--runs"), ("report", "last", "--html", str(page)), ("report", "last")):
         assert "host" in world.run([PYLAYER, *words]).stdout + (page.read_text() if page.exists() else "")
@@ -185,18 +175,6 @@ def test_kills_leave_no_more_runs_than_others(world: World) -> None:
     with going_on(world, *WARM) as program:
         while len(list(world.store.glob("runs/*.run"))) >= runs.MAX_RUNS:
             assert program.poll() is None
-
-
-def test_crash_that_policy_judges(scripted: ScriptedDriver) -> None:
-    """A process that dies in the driver over stored data leaves a crash marker. Policy decides what it
-    blocks, and keeps the run."""
-    world = scripted.world
-    fill(world)
-    run(world, *WARM, **scripted.environment("pipeline=crash?hit@3"))
-    assert world.runs()[-1]["counters"]["hits"] == 2
-    run(world, *WARM, *END, **scripted.environment(""))
-    assert world.live_files() == [] and world.runs()[-2]["died"] is True
-    assert world.runs()[-2]["counters"]["hits"] == 2
 
 
 def test_policy_goes_on_with_the_run(world: World) -> None:
@@ -226,11 +204,7 @@ def test_two_devices(world: World) -> None:
     before = len(world.runs())
     kill(world, *WARM, "device", "again", "3", "destroy-device", "device", "again", "5")
     assert [one["counters"]["hits"] for one in world.runs()[before:]] == [COUNT, 3, 5]
-    assert ["died" if one.get("ended", 0) == 0 else "ended" for one in world.runs()[before:]] == [
-        "died",
-        "ended",
-        "died",
-    ]
+    assert [one.get("ended", 0) > 0 for one in world.runs()[before:]] == [False, True, False]
 
 
 def test_after_a_reboot(world: World, tmp_path: Path) -> None:
@@ -251,10 +225,8 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
     with going_on(world, *steps, around=container()) as program:
         while not told(world, "stats", "--runs")["processes"] or newest(world)[1] != "running":
             assert program.poll() is None
-        assert told(world, "stats", "--runs")["processes"][0]["state"] == "running"
         kill_inside(program)
         assert newest(world)[1:] == ("died", COUNT)
-        assert told(world, "stats", "--runs")["processes"][0]["state"] == "died"
     run(world, *WARM, *END)
     assert world.live_files() == []
     states = [own["state"] for own in told(world, "stats", "--runs")["processes"]]
@@ -385,29 +357,24 @@ DEVICE = ("instance", "device", "pipelines", "1")
 CRASH = "pipeline=crash?hit@3"
 
 
-def has_crashed(status: int) -> bool:
-    return status in (-signal.SIGSEGV, 128 + signal.SIGSEGV)
-
-
-def crash_is_found(world: World, first: tuple[str, ...], then: tuple[str, ...]) -> None:
-    """Asserts that a crash in a process that ran below ``first`` is found by the next one, below ``then``."""
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [("outside", "outside"), ("outside", "rebooted"), ("container", "outside"), ("container", "container")],
+)
+def test_crash_is_found(world: World, tmp_path: Path, first: str, then: str) -> None:
+    """A process that dies in the driver over stored data leaves a crash marker, which the next start finds, outside or
+    in another container, and after the machine was started again: the driver crashes once. The run is kept."""
+    around = {"outside": tuple[str, ...], "container": container, "rebooted": lambda: rebooted(tmp_path)}
     fill(world)
-    assert has_crashed(run(world, *WARM, around=first, PYLAYER_TEST_DRIVER=CRASH))
+    status = run(world, *WARM, around=around[first](), PYLAYER_TEST_DRIVER=CRASH)
+    assert status in (-signal.SIGSEGV, 128 + signal.SIGSEGV)
     (left,) = world.live_files()
-    assert run(world, *WARM, *END, around=then) == 0
-    assert not left.exists() and world.last()["compiled"] == 1, "the crash was not found"
-    assert run(world, *WARM, *END, around=then) == 0 and world.last()["hits"] == COUNT
-
-
-def test_crash_before_a_reboot(world: World, tmp_path: Path) -> None:
-    """If the machine is started again after a crash, the next start finds it: the driver crashes once."""
-    crash_is_found(world, (), rebooted(tmp_path))
-
-
-@pytest.mark.parametrize("then", ["outside", "another"])
-def test_crash_in_a_container(world: World, then: str) -> None:
-    """A crash in a container is found at once, by the next start outside and in another container."""
-    crash_is_found(world, container(), container() if then == "another" else ())
+    assert world.runs()[-1]["counters"]["hits"] == 2
+    for compiled in (1, 0):
+        assert run(world, *WARM, *END, around=around[then]()) == 0
+        assert not left.exists() and world.last()["compiled"] == compiled
+    died = world.runs()[-3]
+    assert died["died"] is True and died["counters"]["hits"] == 2
 
 
 def test_container_beside(world: World) -> None:

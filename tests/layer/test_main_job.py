@@ -40,22 +40,10 @@ def test_implicit_layer_beside(world: World) -> None:
         assert world.last()["compiled"] == compiled
 
 
-def test_pipeline_libraries(world: World) -> None:
-    """The second run compiles no graphics pipeline library and neither kind of linked pipeline. Those that are linked
-    fast leave nothing to store, count as hits and need no policy."""
-    arguments = ["--gpl", "--count", 6]
-    alone = world.demo(*arguments, layers=None)
-    cold = world.demo(*arguments)
-    warm = world.demo(*arguments)
-    assert alone["created"] == cold["created"] == warm["created"]
-    counters = world.last()
-    assert (counters["compiled"], counters["uncacheable"], counters["hits"]) == (0, 0, counters["pipelines"])
-
-
 @pytest.mark.parametrize("way", [(), ("--cache", "object"), ("--gpl",), ("--ray-tracing",)], ids=" ".join)
 def test_first_run_over_a_warm_driver_cache(world: World, tmp_path: Path, way: tuple[str, ...]) -> None:
     """What the driver has in its own cache is stored in the first run: the second compiles nothing, with that cache
-    gone."""
+    gone. Libraries that are linked fast leave nothing to store, and count as hits."""
     arguments = ["--count", 4, *way]
     for layers in (None, LAYER_NAME):
         world.demo(*arguments, layers=layers, **with_disk_cache(tmp_path / "mesa"))

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 import xxhash
-from disk import FailingDisk
-from host_steps import END, HOST, run_host
+from host_steps import END, HOST, SANDBOX, run_host
 from recipes.small import ZERO_LENGTH
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
@@ -28,8 +27,6 @@ from pylayer.store.runs import read_all
 #: Nothing here depends on the driver, but where a test says so.
 QUICK = True
 
-#: What a program looks at that is about to enter a sandbox.
-SANDBOX = ("threads", "new-user", "filter")
 COUNT = 6
 #: So many that RADV's data is another one after each load.
 MANY = 40
@@ -84,23 +81,17 @@ def test_known_data_needs_no_interpreter(scripted: ScriptedDriver, file: Path, p
 
 def test_data_in_another_order_each_time(real: World, file: Path) -> None:
     """RADV returns the same pipelines in another order after each load, so that each run's data is new. It is known in
-    the next run all the same, and the number of files stays bounded."""
+    the next run all the same, and the number of files stays bounded. The layer's record has the data's digest and size,
+    and a sketch, by which policy recognises a damaged copy."""
     fill(real, file, MANY)
     for _ in range(MANY_FILES + 8):
         output = run(real, file, "threads", count=MANY)
         assert "threads: 1\n" in output and real.outcomes() == {"attested": 1}
         assert len(histories(real)) <= MANY_FILES + 2
     assert len(histories(real)) < MANY_FILES
-
-
-def test_what_the_layer_writes(real: World, file: Path) -> None:
-    """The layer's record has the digest and size of what the program read, and a sketch, by which policy recognises a
-    damaged copy."""
-    fill(real, file, MANY)
-    run(real, file, count=MANY)
-    *_, one = real.known_data()
     data = file.read_bytes()
-    assert (one.digest, one.size, one.flags) == (xxhash.xxh3_128_digest(data), len(data), 0)
+    (one,) = (known for known in real.known_data() if known.digest == xxhash.xxh3_128_digest(data))
+    assert (one.size, one.flags) == (len(data), 0)
     assert abs(one.time - time.time()) < 3600
     file.write_bytes(data[:-8] + bytes(8))
     assert has_asked(run(real, file, "mapped", "_policy.", count=MANY))
@@ -549,15 +540,8 @@ def refused(world: World) -> dict[str, int]:
     return found
 
 
-def change_one_byte(caches: Path, at: int = 100) -> None:
-    for path in caches.glob("*.cache"):
-        data = bytearray(path.read_bytes())
-        data[at] ^= 0x10
-        path.write_bytes(data)
-
-
 DAMAGES: tuple[Callable[[bytes, int], bytes], ...] = (
-    lambda data, at: data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :],
+    flipped,
     lambda data, at: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
     lambda data, at: data[: len(data) * 7 // 8],
 )
@@ -594,7 +578,8 @@ def test_programs_that_share_their_caches(world: World, caches: Path) -> None:
         for _ in range(2):
             assert run_at_once(world, caches, 20, 2, programs) == 0
     assert refused(world) == {}
-    change_one_byte(caches)
+    for path in caches.glob("*.cache"):
+        path.write_bytes(flipped(path.read_bytes(), 100))
     assert outcome(world.run(command(caches, 20, 1, programs[1])).stdout) == (20, 20)
 
 
@@ -616,12 +601,6 @@ def without_the_layer(world: World, caches: Path) -> None:
     assert run_many(world, caches, 20, VK_INSTANCE_LAYERS=None) == (0, 0)
 
 
-def with_a_store_that_is_full(world: World, caches: Path) -> None:
-    full = FailingDisk(world, "write:ENOSPC:nth=1-100000")
-    without_the_layer(world, caches)
-    assert run_many(world, caches, 20, turns=2, **full.environment) == (40, 0)
-
-
 def with_a_store_that_is_only_read(world: World, caches: Path) -> None:
     world.configure(store="read-only")
     for path in caches.iterdir():
@@ -636,18 +615,10 @@ def after_attestations_went(world: World, caches: Path) -> None:
         path.unlink()
 
 
-def by_another_program(world: World, caches: Path) -> None:
-    """Loads, uses and saves the caches under another name, under which they have another history."""
-    other = shutil.copy(HOST, caches.parent / "other")
-    assert outcome(world.run(command(caches, 20, 2, other)).stdout) == (40, 0)
-
-
 @pytest.mark.parametrize(
     "between",
     [
-        by_another_program,
         without_the_layer,
-        with_a_store_that_is_full,
         with_a_store_that_is_only_read,
         after_attestations_went,
     ],
@@ -678,8 +649,6 @@ def test_data_of_the_same_run(world: World) -> None:
 
 # ---- Cache objects -------------------------------------------------------------------------------
 
-
-MODES = ["cells", "off"]
 
 DEVICE = "device control modules\n"
 #: Buffers that are too small or larger, and a cache of whatever was read.
@@ -730,7 +699,7 @@ def found(printed: str) -> list[dict[str, str]]:
     return [dict(word.split("=") for word in words) for name, *words in lines if name == "read"]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["cells", "off"])
 @pytest.mark.parametrize("recipe", [SIZES, GROWTH, MERGES], ids=["sizes", "growth", "merges"])
 def test_same_as_without_the_layer(scripted: ScriptedDriver, recipe: str, mode: str) -> None:
     """Sizes, VK_INCOMPLETE, partial data and merges of every mix are as without the layer. No buffer is written beyond
@@ -748,13 +717,10 @@ def test_partial_data_is_known(scripted: ScriptedDriver) -> None:
     assert known == {int(line["bytes"]) for line in lines} - {0}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_pipelines_are_found_after_merges(scripted: ScriptedDriver, mode: str) -> None:
+def test_pipelines_are_found_after_merges(scripted: ScriptedDriver) -> None:
     """Pipelines compiled with one cache are found in the caches that it was merged into, in the run that compiles and
     later."""
-    scripted.settings(mode=mode)
     for compiled in (2, 0):
         scripted.recipe(MERGES)
         counters = scripted.world.last()
-        if mode == "cells":
-            assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)
+        assert (counters["compiled"], counters["hits"]) == (compiled, 5 - compiled)

@@ -29,10 +29,6 @@ PYLAYER = str(Path(sys.executable).parent / "pylayer")
 QUICK = True
 
 
-def trim(world: World) -> None:
-    world.run([PYLAYER, "trim"])
-
-
 def change_table(path: Path, entries: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
     """Returns a pack's table, after replacing it by one of the same length that verifies."""
     reader = Reader(str(path))
@@ -51,7 +47,7 @@ def change_table(path: Path, entries: list[tuple[int, int]] | None = None) -> li
 
 def swap_fingerprints(world: World) -> None:
     """Gives each stored pipeline the fingerprint of another one, far away in its pack."""
-    trim(world)
+    world.pylayer("trim")
     (path,) = world.stored_files(".pack")
     reader, identity = Reader(str(path)), read_identity(str(world.store), path.parent.name)
     assert identity is not None
@@ -76,7 +72,7 @@ def test_one_linked_pipeline(real: World) -> None:
     real.demo("--count", 60, "--gpl")
     stored = real.last()["compiled"]
     real.demo("--count", 1, "--gpl")
-    trim(real)
+    real.pylayer("trim")
     real.demo("--count", 1, "--gpl")
     counters = real.last()
     assert counters["compiled"] == 0
@@ -91,7 +87,7 @@ def test_records_without_fingerprints_in_slices(scripted: ScriptedDriver, compac
     scripted.demo(*rays, "--count", 360)
     scripted.demo(*rays, "--count", 360)
     if compacted:
-        trim(scripted.world)
+        scripted.world.pylayer("trim")
     script = "create-cache=slow:2?data"
     scripted.demo("--ray-tracing", "--count", 1, script=script)
     last = scripted.world.last()
@@ -112,7 +108,7 @@ def test_many_records(scripted: ScriptedDriver, compacted: bool) -> None:
     """Every one of several thousand pipelines is found, in journals and in packs."""
     store_many(scripted)
     if compacted:
-        trim(scripted.world)
+        scripted.world.pylayer("trim")
     for threads in (1, 4):
         scripted.demo("--count", MANY, "--threads", threads)
         assert scripted.counts["compiles"] == 0
@@ -165,7 +161,7 @@ def test_replaced_while_the_program_runs(world: World, how: str) -> None:
     """If a file that the layer knows is deleted or gets another inode, the layer finds the records in the new file."""
     run_host(world, "instance", "device", "pipelines", 200, *END)
     if how == "restored":
-        trim(world)
+        world.pylayer("trim")
     run_host(world, "instance", "device", "pipelines", 1, *END)
     command = REPLACED[how].format(folder=world.stored_files()[0].parent)
     run_host(world, "instance", "device", "pipelines", 2, "spawn", command, "again", 200, *END)
@@ -177,7 +173,7 @@ def test_wrong_tables(scripted: ScriptedDriver) -> None:
     in the driver would see bytes that it never returned."""
     scripted.demo("--count", 40)
     scripted.demo("--count", 1)
-    trim(scripted.world)
+    scripted.world.pylayer("trim")
     (path,) = scripted.world.stored_files(".pack")
     good = change_table(path)
     places = [offset for _, offset in good]
@@ -215,7 +211,7 @@ def test_fingerprints_of_other_pipelines(real: World, compacted: bool) -> None:
         assert compiled[-1] == real.runs()[-1]["stored_records"]
     assert 1 < len(compiled) <= 4
     if compacted:
-        trim(real)
+        real.pylayer("trim")
     for _ in range(2):
         real.demo("--count", 64)
         assert (real.last()["hits"], real.last()["compiled"], real.runs()[-1]["stored_records"]) == (64, 0, 0)
@@ -230,7 +226,7 @@ def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, ca
     steps = ("instance", "device", "pipelines", count, "again", count, *END)
     for _ in range(2):
         run_host(scripted.world, *steps, **scripted.environment(""))
-    trim(scripted.world)
+    scripted.world.pylayer("trim")
     run_host(scripted.world, *steps, **scripted.environment(""))
     disk = FailingDisk(scripted.world, f"open:{error}:path=.pack:nth={call}")
     result = run_host(scripted.world, *steps, **disk.environment, **scripted.environment(""))
@@ -244,7 +240,7 @@ def test_one_file_that_cannot_be_opened(scripted: ScriptedDriver, error: str) ->
     """If one file cannot be opened any more, as on a failing disk, only its pipelines are compiled. Those of other
     files are found in the same run."""
     store_many(scripted)
-    trim(scripted.world)
+    scripted.world.pylayer("trim")
     (large,) = scripted.world.stored_files(".pack")
     scripted.demo("--count", 20, "--seed", 2)
     in_others = scripted.world.last()["compiled"]

@@ -16,15 +16,13 @@ from pathlib import Path
 import pytest
 import xxhash
 from disk import FailingDisk, age, uses_in
-from host_steps import END, HOST, run_host, two_instances
+from host_steps import END, HOST, SANDBOX, run_host, two_instances
 from scripted_driver import ScriptedDriver
 from world import BUILD, PACKAGE, ROOT, World, repeated, said
 
 from pylayer.store import contents, runs
 
 MAPPED = ("mapped", "_policy.")
-#: What a program looks at that is about to enter a sandbox. The last two can be done once in a process.
-SANDBOX = ("threads", "new-user", "filter")
 
 
 #: Nothing here depends on the driver.
@@ -125,15 +123,6 @@ def test_a_thread_that_cannot_start(world: World) -> None:
     assert (world.last()["hits"], world.last()["compiled"]) == (8, 4)
 
 
-def test_without_a_plan_it_starts_with_the_device(world: World) -> None:
-    """The first run of all, and one after a change of the policy file, start the interpreter in vkCreateDevice."""
-    assert starts(world, "instance", "device")
-    fill(world)
-    world.environment |= world.policy("settings: {application_caches: check}\n")
-    assert not starts(world, "instance")
-    assert starts(world, "instance", "device")
-
-
 @pytest.mark.usefixtures("needs_binaries")
 def test_two_configurations_of_devices(real: World) -> None:
     """A program that alternates between devices with and without pipeline binaries finds the same pipelines with both,
@@ -161,16 +150,10 @@ def test_several_devices_at_once(real: World, second: str) -> None:
     assert not any(run["compiled"] for run in counters)
 
 
-def test_one_instance_after_another(world: World) -> None:
-    """A program that destroys its instance and creates another one gets no thread, and both find what is stored."""
-    fill(world)
-    assert not starts(world, "instance", "device", "pipelines", 8, *END, "instance", "device", "again", 8)
-    assert [run["counters"]["hits"] for run in world.runs()[-2:]] == [8, 8]
-
-
 def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
-    """A program with a new policy file waits in vkCreateDevice for what policy decides. By then the file's compiled
-    copy is written, so that its rules hold in the next program, however short."""
+    """A program with a new policy file, in the first run of all and later, starts the interpreter in vkCreateDevice and
+    waits there for what policy decides. By then the file's compiled copy is written, so that its rules hold in the next
+    program, however short."""
     for number in range(3):
         world.environment |= world.policy(f"skip: [{{executable: host}}]\n# {number}\n")
         assert not starts(world, "instance")
@@ -209,10 +192,11 @@ def test_one_process_of_64_prunes(scripted: ScriptedDriver) -> None:
 
 
 def test_devices_that_come_and_go(world: World) -> None:
-    """Many short-lived devices that only find stored pipelines start no interpreter either. Each has its statistics."""
+    """Many short-lived instances and devices that only find stored pipelines start no interpreter either. Each device
+    has its statistics."""
     fill(world, 2)
-    steps = ["device", "again", 2, "destroy-device"] * 40
-    process = run_host(world, "instance", *steps, *MAPPED, "destroy-instance")
+    steps = ["instance", *["device", "again", 2, "destroy-device"] * 2, "destroy-instance"] * 20
+    process = run_host(world, *steps, "instance", *MAPPED, "destroy-instance")
     assert "_policy. is not mapped" in process.stderr
     assert sum(run["counters"]["hits"] for run in world.runs()[2:]) == 80
 
@@ -393,18 +377,6 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
         result = world.demo("--count", 1)
         assert result["created"] == 1
         assert path.read_bytes() == good, "the plan was made and kept again"
-
-
-def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
-    """With a decision and a missing Python the program goes on."""
-    copy = tmp_path / "site" / "pylayer"
-    shutil.copytree(PACKAGE, copy)
-    world.install_manifest(copy)
-    world.demo("--count", 8)
-    assert len(plans(world)) == 1
-    shutil.rmtree(copy / "_private" / "dynload")
-    shutil.rmtree(copy / "_private" / "site")
-    assert world.demo("--count", 8)["created"] == 8
 
 
 # ---- What a warm run costs -----------------------------------------------------------------------

@@ -19,6 +19,7 @@ DEMO = BUILD / "demo" / "pipelines"
 RECIPES = ROOT / "tests" / "recipes"
 #: Every way to create a pipeline.
 WAYS = [BUILD / "tests" / "recipes", *sorted((RECIPES / "ways").glob("*.recipe"))]
+OTHERS = ("layouts", "rays", "deferred")
 #: What tests/recipes has that cannot be recorded: a structure that no registry has, and capture and replay.
 UNRECORDED = {"an unknown structure 2000000001", "from pipeline binaries, or for capture and replay"}
 
@@ -134,35 +135,25 @@ def test_state_cannot_be_written(real: World) -> None:
     assert len(only_state(real).created) == 41
 
 
-def add_large_state(world: World) -> int:
-    """Adds three times as much as `state_mib: 1` allows. Returns the program's number."""
-    (program,) = state.programs(str(world.store))
-    large = state.writer(str(world.store), program, "pipelines")
-    large.append(state.object_parts(bytes(3 << 20)))
-    large.close()
-    return program
-
-
-def test_the_limit(real: World) -> None:
-    """What a run does not record because of `state_mib`, a later run records, once a compaction has made room."""
+@pytest.mark.parametrize(
+    ("arguments", "missing"), [((6,), 2), ((4, "--features13", "--api", "1.3"), 4)], ids=["more pipelines", "a device"]
+)
+def test_the_limit(real: World, arguments: tuple[int | str, ...], missing: int) -> None:
+    """What a run does not record because of `state_mib`, a later run records, once a compaction has made room: new
+    pipelines, or the device that known ones are created with now."""
     real.demo("--count", 4, **recording(real))
-    add_large_state(real)
+    (program,) = state.programs(str(real.store))
+    large = state.writer(str(real.store), program, "pipelines")
+    large.append(state.object_parts(bytes(3 << 20)))  # three times as much as is allowed
+    large.close()
+    state.record_again(str(real.store), program)
     env = recording(real, "state_mib: 1\n")
     for _ in range(2):
-        real.demo("--count", 6, **env)
-    assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == 2
+        real.demo("--count", *arguments, **env)
+    assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == missing
     list(state.evict(str(real.store), 1 << 20))
-    real.demo("--count", 6, **env)
-    assert is_complete(real) and len(only_state(real).created) == 6
-
-
-def test_the_limit_with_another_device(real: World) -> None:
-    """If there is no room for the device that known pipelines are created with now, a later run records them."""
-    real.demo("--count", 4, **recording(real))
-    program = add_large_state(real)
-    state.record_again(str(real.store), program)
-    real.demo("--count", 4, "--features13", "--api", "1.3", **recording(real, "state_mib: 1\n"))
-    assert not is_complete(real) and real.runs()[-1]["unrecorded"]["state_mib reached"] == 4
+    real.demo("--count", *arguments, **env)
+    assert is_complete(real) and len(only_state(real).created) == 4 + missing
 
 
 def test_a_program_that_is_killed(real: World) -> None:
@@ -191,35 +182,14 @@ def test_after_a_power_cut(real: World) -> None:
 NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
 
 
-def way(name: str) -> list[Path]:
-    return [WAYS[0], RECIPES / "ways" / f"{name}.recipe"]
-
-
-#: What creates pipelines.
+#: What creates pipelines: each recipe, and what only the demo program does.
 COMMANDS: dict[str, list[Path | str]] = {
-    "compute and graphics, with specialization": [DEMO, "--count", "40"],
-    "every other kind of specialization": [*way("constants")],
-    "VkPipelineCaches of the program": [*way("caches")],
-    "derivatives": [*way("derivatives")],
-    "device groups, private data": [*way("device_group"), *way("private_data")[1:]],
-    "creation feedback": [*way("feedback")],
-    "flags in a structure, early returns": [*way("flags")],
-    "shader code in the stage": [*way("inline_modules")],
+    **{path.stem: [WAYS[0], path] for path in (*WAYS[1:], *(RECIPES / f"{name}.recipe" for name in OTHERS))},
+    # Not every driver has descriptor heaps.
+    "descriptor_heap": [WAYS[0], *(RECIPES / "ways" / f"{name}.recipe" for name in ("robustness", "descriptor_heap"))],
+    "compute and graphics": [DEMO, "--count", "40"],
     "graphics libraries and links": [DEMO, "--count", "8", "--gpl"],
-    "libraries of libraries, links with own parts": [*way("libraries")],
-    "subpasses, dynamic rendering, multiview, dynamic topology": [*way("rendering")],
-    "tessellation, geometry, task and mesh shaders": [*way("stages")],
-    "robustness, descriptor heaps": [*way("robustness"), *way("descriptor_heap")[1:]],
-    "subgroup sizes": [*way("subgroups")],
-    "Y'CbCr, immutable samplers, descriptor buffers, push and mutable descriptors": [
-        WAYS[0],
-        RECIPES / "layouts.recipe",
-    ],
     "ray tracing": [DEMO, "--count", "6", "--ray-tracing"],
-    "ray tracing libraries, captured handles": [WAYS[0], RECIPES / "rays.recipe"],
-    "deferred operations": [WAYS[0], RECIPES / "deferred.recipe"],
-    "captured statistics and representations": [*way("executables")],
-    "shader objects beside pipelines": [*way("shader_objects")],
 }
 
 

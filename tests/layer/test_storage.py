@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 from disk import FailingDisk, compact_everything, content_of, fill, leftovers, loses_nothing
-from world import BUILD, LAYER_NAME, Run, World, said, seen
+from world import BUILD, LAYER_NAME, Run, World, repeated, said, seen
 
 from pylayer.common import owner
+from pylayer.store.maintenance import EXIT_JOURNALS
 
-STORING = "pipelines cannot be stored"
+#: How the warnings begin and end.
+NOT_STORED_LINE = ("pipelines cannot be stored in", "the program goes on, and storing is tried again")
+NOT_READ_LINE = ("not used:", "; what it holds is compiled again")
 #: Faults under which this run stores no pipelines, or not all, and the text of the only warning.
 NOT_STORED = {
     "write:ENOSPC": "No space left on device",
@@ -43,6 +46,10 @@ STORED = {
     "change:EROFS:path=plans": None,
     "read:EIO:path=plans": None,
     "unlink:EIO": None,
+    # A clock that jumps back while the program runs.
+    "clock:BACK=864000:from=20": None,
+    "clock:BACK=864000:from=60": None,
+    "clock:BACK=3:from=30": None,
 }
 #: Faults that keep the store from being read, so that everything in it is compiled again, and the warning.
 NOT_READ = {
@@ -106,16 +113,19 @@ def assert_works(world: World, before: Any) -> None:
     assert loses_nothing(before, content_of(world)) and leftovers(world.store) == []
 
 
-@pytest.mark.parametrize("rules", NOT_STORED)
-def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> None:
-    """If the disk accepts no more data, only new pipelines are lost, and one warning says so."""
-    fill(world, *STORED_BEFORE)
+@pytest.mark.parametrize("rules", [*NOT_STORED, *NOT_READ])
+def test_store_cannot_be_used(world: World, unnoticed: Check, rules: str) -> None:
+    """If the disk accepts no more data, only new pipelines are lost. An unreadable store is not used, nothing is
+    deleted, and the next run reads it. One warning says so, however many files there are."""
+    reads = rules in NOT_READ
+    fill(world, *STORED_BEFORE, journals=6 if reads else 1, packed=".pack" in rules)
     before = content_of(world)
-    result = unnoticed(rules, "--count", 20)
+    result = unnoticed(rules, *(STORED_BEFORE if reads else ("--count", 20)))
     assert result["struck"]
     (line,) = said(result.stderr)
-    assert line.startswith(f"pylayer: warn: {STORING} in {world.store}") and NOT_STORED[rules] in line
-    assert line.endswith("the program goes on, and storing is tried again")
+    begin, end = NOT_READ_LINE if reads else NOT_STORED_LINE
+    assert line.startswith(f"pylayer: warn: {begin} {world.store}") and line.endswith(end)
+    assert {**NOT_STORED, **NOT_READ}[rules] in line
     assert_works(world, before)
 
 
@@ -140,7 +150,7 @@ def test_store_cannot_be_begun(world: World, unnoticed: Check, rules: str) -> No
     result = unnoticed(rules, "--count", 20)
     assert result["struck"]
     (line,) = said(result.stderr)
-    assert line.startswith(f"pylayer: warn: {STORING} in {world.store}")
+    assert line.startswith(f"pylayer: warn: {NOT_STORED_LINE[0]} {world.store}")
     assert not world.store.exists() or not [path for path in world.store.rglob("*") if path.is_file()]
     fill(world, *STORED_BEFORE)
     assert_works(world, content_of(world))
@@ -156,20 +166,6 @@ def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
     assert said(result.stderr) == ([f"pylayer: warn: {wanted}"] if wanted else [])
     world.demo("--count", 20)
     assert world.last()["compiled"] == 0
-    assert_works(world, before)
-
-
-@pytest.mark.parametrize("rules", NOT_READ)
-def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> None:
-    """An unreadable store is not used. One warning says so, however many files there are. Nothing is deleted, and the
-    next run reads it."""
-    fill(world, *STORED_BEFORE, journals=6, packed=".pack" in rules)
-    before = content_of(world)
-    result = unnoticed(rules, "--count", 20, "--seed", 9)
-    assert result["struck"]
-    (line,) = said(result.stderr)
-    assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
-    assert line.endswith("; what it holds is compiled again")
     assert_works(world, before)
 
 
@@ -197,45 +193,57 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
         "read:EIO:path=.closed:nth=60",
         "open:EMFILE:path=.closed:from=30",
         "mkdir:ENOSPC",
+        "open:KILL:path=compacting",
+        "open:KILL:path=.pack",
+        "write:KILL:path=.pack",
+        "write:KILL:path=.pack:nth=3",
+        "write:SHORT=20:path=.pack:nth=2,write:KILL:path=.pack",
+        "fsync:KILL:path=.pack",
+        "rename:KILL:path=.pack",
+        "unlink:KILL:path=.closed",
+        "unlink:KILL:path=.closed:nth=9",
+        "unlink:KILL:path=compacting",
     ],
 )
 def test_compaction_fails(world: World, unnoticed: Check, rules: str) -> None:
-    """If a compaction fails, the files it was to compact remain, and the next compaction works."""
+    """If a compaction fails, or its process is killed, the files it was to compact remain, and the next compaction
+    works."""
     fill(world, *STORED_BEFORE, journals=20)
     before = content_of(world)
-    unnoticed(rules, "--count", 20, "--seed", 9)
+    if "KILL" in rules:
+        kills = FailingDisk(world, rules).environment
+        repeated(lambda: world.demo(*STORED_BEFORE, check=False, **kills).returncode)
+        assert loses_nothing(before, content_of(world))
+        assert compact_everything(world.store).wait(60) == 0
+    else:
+        unnoticed(rules, *STORED_BEFORE)
     assert_works(world, before)
     assert [path.suffix for path in world.stored_files()] == [".pack"]
 
 
+def test_short_runs_are_compacted(world: World) -> None:
+    """Short runs compact their journals at exit, so journals do not accumulate."""
+    fill(world, *STORED_BEFORE, journals=EXIT_JOURNALS + 1)
+    before = content_of(world)
+    repeated(lambda: world.demo(*STORED_BEFORE) and world.stored_files(".pack"))
+    assert len(world.stored_files(".closed", ".journal")) < EXIT_JOURNALS
+    assert_works(world, before)
+
+
 # ---- The directory -----------------------------------------------------------------------------------
-
-
-def stopped_at(world: World, rules: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Starts the demo and returns it once a STOP rule has stopped it."""
-    environment = world.environment | {"PYLAYER_LOG": "warn"} | FailingDisk(world, rules).environment
-    process = subprocess.Popen(
-        [str(BUILD / "demo" / "pipelines"), *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    _, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status)
-    return process
-
-
-def go_on(process: subprocess.Popen[bytes]) -> list[str]:
-    os.kill(process.pid, signal.SIGCONT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0
-    return [line for line in errors.decode().splitlines() if line.startswith("pylayer: ")]
 
 
 @pytest.mark.parametrize("moment", ["write:STOP:path=.journal:nth=2", "write:STOP:path=.journal:nth=4"])
 def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
     """If somebody deletes the store, what is compiled after that is stored again, and no line is logged."""
     # Batches, so that there is more than one write however slow the machine is.
-    process = stopped_at(world, moment, "--count", "40")
-    shutil.rmtree(world.store)
-    assert go_on(process) == []
+    command = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
+    environment = world.environment | FailingDisk(world, moment).environment
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+        shutil.rmtree(world.store)
+        process.send_signal(signal.SIGCONT)
+        assert said(process.communicate()[1]) == [] and process.returncode == 0
     assert sum(map(len, content_of(world).values())) > 0
     world.demo("--count", 40)
     assert world.last()["compiled"] < 40
@@ -255,21 +263,6 @@ def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below:
     assert len(lines) == (below != "plans"), lines
     assert all(str(path) in line or "statistics" in line for line in lines)
     assert path.read_text() == "mine"
-
-
-# ---- The clock ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rules", ["clock:BACK=864000:from=20", "clock:BACK=864000:from=60", "clock:BACK=3:from=30"])
-def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) -> None:
-    """A clock that jumps back while the program runs has no effect."""
-    fill(world, *STORED_BEFORE)
-    before = content_of(world)
-    result = unnoticed(rules, "--count", 20)
-    assert said(result.stderr) == []
-    world.demo("--count", 20)
-    assert world.last()["compiled"] == 0
-    assert_works(world, before)
 
 
 # ---- Application caches ------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,20 +71,11 @@ def test_new_driver(scripted: ScriptedDriver) -> None:
     assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
-@pytest.fixture
-def open_world() -> Iterator[World]:
-    """A world where the loader finds the manifest whoever the user is, with the system's store filled."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        world = World(Path(name))
-        fill(world)
-        yield world
-
-
 @pytest.mark.root
 def test_user_who_is_not_root(open_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root's store is trusted by other users, by policy and by the layer. This one may read every file, as those of an
     installed package."""
+    fill(open_world)
     own = open_world.directory / "own"
     own.mkdir()
     give_away(own)

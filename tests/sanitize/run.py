@@ -49,15 +49,13 @@ EXCLUDED = {
     "test_crash_marker.py::test_ends_in_hits": "AddressSanitizer gives no address twice",
     "test_elevated.py": "LeakSanitizer does not work there, and takes no options",
     "test_hosts.py::test_a_mebibyte_of_address_space_to_spare": "it is measured to what the layer needs",
-    "test_hosts.py::test_stack_of_application_threads": "likewise",
+    "test_hosts.py::test_stack": "likewise",
     "test_start.py::test_a_warm_program_has_no_thread_more": "ThreadSanitizer has a thread of its own",
     "test_start.py::test_no_thread_without_a_device": "likewise",
     "test_start.py::test_no_thread_with_mode_off": "likewise",
     "test_start.py::test_two_configurations_of_devices": "likewise",
-    "test_hosts.py::test_stack_of_device_creation": "it is measured to what the layer needs",
-    "test_hosts.py::test_small_stack_that_hits": "likewise",
     "test_hosts.py::test_goes_on[the layer changes no handler and no mask": "the runtime has handlers",
-    "test_hosts.py::test_main_thread_ends": "ThreadSanitizer hangs in it without the layer, too",
+    "test_hosts.py::test_deeds_of_policy[nothing, and main ends": "ThreadSanitizer hangs in it without the layer, too",
     "test_hosts.py::test_ends_with_its_last_thread": "ThreadSanitizer has a thread that never ends",
     "test_hosts.py::test_named_as_policys_thread": "likewise",
     "test_own_caches.py::test_data_is_known_whenever_it_is_read[main thread ended": "likewise",
@@ -75,7 +73,7 @@ WITHOUT_LEAKS = (
     "test_hosts.py_test_no_threads",
     "test_hosts.py_test_sandbox",
     "test_start.py_test_a_thread_that_cannot_start",
-    "test_interpreter.py_test_damage_in_an_event",
+    "test_interpreter.py_test_deeds",
 )
 
 #: The program never completes an operation. The layer does not free what the driver may still use.
