@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from recipes.seen import PIPELINE
 
 # ---- what was asked and printed ------------------------------------------------------------------------
 
@@ -86,26 +88,19 @@ class Call:
         return frozenset(self.words[1:2]) if self.name.startswith("un") else frozenset()
 
 
-def parse(call: Call, text: str) -> dict[str, str]:
-    """The parts of an output line. Of pipelines by element: ``0``, ``0.feedback``, ``0.stages``."""
-    values: dict[str, str] = {}
-    number = 0
+def parse(text: str) -> dict[str, str]:
+    """The parts of an output line. Of pipelines by element: ``0``, ``0.feedback``, ``0.stage0``."""
     if text.startswith("skip"):
         return {"skip": text[5:]}
-    for position, word in enumerate(text.split()):
+    values: dict[str, str] = {}
+    for number, (_, state, feedback) in enumerate(PIPELINE.findall(f" {text}")):
+        values[f"{number}"] = state
+        names = ("feedback", *(f"stage{stage}" for stage in range(feedback.count(",") + 1)))
+        flags = re.split("[:,]", feedback[1:]) if feedback else []
+        values |= {f"{number}.{name}": value for name, value in zip(names, flags, strict=False)}
+    for position, word in enumerate(PIPELINE.sub("", f" {text}").split()):
         key, equals, value = word.partition("=")
-        if call.name in POINTS and equals and SLOT.fullmatch(key):
-            state, *feedback = value.split(":")
-            values[str(number)] = state
-            if feedback:
-                values[f"{number}.feedback"] = feedback[0]
-            for stage, flags in enumerate(feedback[1].split(",") if len(feedback) > 1 else ()):
-                values[f"{number}.stage{stage}"] = flags
-            number += 1
-        elif equals:
-            values[key] = value
-        else:
-            values[str(position)] = word
+        values[key if equals else f"word {position}"] = value if equals else word
     return values
 
 
@@ -193,7 +188,12 @@ class Sight:
 
 
 def answered(sight: Sight) -> bool:
-    """This pipeline, or one in front of it that would have ended the call."""
+    """A pipeline with FAIL_ON_PIPELINE_COMPILE_REQUIRED is created where the driver alone has to compile it.
+
+    This pipeline, or one in front of it that would have ended the call, is in the store, or the program had it
+    compiled before. Vulkan, vkCreateGraphicsPipelines: 'An implicit cache may be provided by the implementation or
+    a layer'; elements behind it are then created, too.
+    """
     index = sight.index
     if index < 0 or "." in sight.key or sight.values != ("null", "set"):
         return False
@@ -206,6 +206,10 @@ def answered(sight: Sight) -> bool:
 
 
 def result_of_answers(sight: Sight) -> bool:
+    """VK_SUCCESS instead of VK_PIPELINE_COMPILE_REQUIRED where such a pipeline was the only one missing.
+
+    Vulkan, 'Multiple Pipeline Creation': the result tells of the pipelines that were not created.
+    """
     states = [sight.layer[str(i)] for i in range(len(sight.call.elements)) if str(i) in sight.layer]
     expected = COMPILE_REQUIRED if "null" in states else "0"
     differ = any(sight.driver.get(str(i)) != sight.layer.get(str(i)) for i in range(len(states)))
@@ -217,10 +221,18 @@ def is_feedback(sight: Sight) -> bool:
 
 
 def feedback_cleared(sight: Sight) -> bool:
+    """Feedback that the driver leaves unwritten has no VALID bit instead of what the program's memory held.
+
+    Vulkan, VkPipelineCreationFeedbackCreateInfo: an implementation must set or clear it.
+    """
     return is_feedback(sight) and sight.values == ("?", "-")
 
 
 def feedback_of_answered(sight: Sight) -> bool:
+    """Feedback of a pipeline that the driver alone does not create.
+
+    Follows from ``answered``.
+    """
     state = str(sight.index)
     return (
         is_feedback(sight)
@@ -231,15 +243,27 @@ def feedback_of_answered(sight: Sight) -> bool:
 
 
 def found_in_seeded_cache(sight: Sight) -> bool:
+    """APPLICATION_PIPELINE_CACHE_HIT where the program passed a cache that the store's pipelines were merged into.
+
+    The pipeline is in that cache: Vulkan, VkPipelineCreationFeedbackFlagBits.
+    """
     driver, layer = sight.values
     return is_feedback(sight) and sight.call.cache != "-" and sight.stored and layer == driver.replace("?", "V") + "H"
 
 
 def stages_not_compiled(sight: Sight) -> bool:
+    """No valid feedback of the stages of a pipeline that was found.
+
+    Drivers say nothing of stages that they did not compile; an implementation may leave VALID out.
+    """
     return ".stage" in sight.key and sight.values == ("V", "-") and sight.stored
 
 
 def seeded_data(sight: Sight) -> bool:
+    """vkGetPipelineCacheData has pipelines where without the layer there were none.
+
+    Stored pipelines were merged into the cache; the size is the implementation's affair.
+    """
     if sight.call.name != "read" or sight.layer.get("beyond", "0") != "0":
         return False
     if (sight.driver.get("size"), sight.layer.get("size")) == ("empty", "filled"):
@@ -249,6 +273,11 @@ def seeded_data(sight: Sight) -> bool:
 
 
 def emptied_cache(sight: Sight) -> bool:
+    """A cache made from data that is not all that the program read lacks what a driver would take of it.
+
+    Policy refuses such data. Vulkan, VUID-VkPipelineCacheCreateInfo-initialDataSize-00769: it is invalid; what does
+    not fit the driver is no error, the cache is empty then.
+    """
     if sight.call.name == "read":
         return bool(sight.call.slots & sight.history.emptied) and sight.layer.get("beyond", "0") == "0"
     return (
@@ -257,6 +286,10 @@ def emptied_cache(sight: Sight) -> bool:
 
 
 def follows(sight: Sight) -> bool:
+    """Calls on an object that only one of the two runs has, for a reason above.
+
+    Follows from the call that made it.
+    """
     return bool(sight.call.slots & sight.history.tainted)
 
 
@@ -265,97 +298,29 @@ def asks_internal_cache(call: Call) -> bool:
 
 
 def other_binaries(sight: Sight) -> bool:
+    """VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other.
+
+    Vulkan, vkCreatePipelineBinariesKHR: MISSING 'may be returned for any reason'. With the layer pipelines are
+    compiled into a VkPipelineCache, which the driver's internal cache then lacks.
+    """
     return asks_internal_cache(sight.call)
 
 
 def compiled_again(sight: Sight) -> bool:
+    """Feedback of the stages of a pipeline that the driver alone finds in its internal cache.
+
+    A program that keeps binaries itself gets them from there, so the layer no longer adds a cache. What went
+    through a cache of the layer's before is not there.
+    """
     stage = ".stage" in sight.key and sight.values in (("-", "V"), ("?", "V"))
     return stage and sight.call.cache == "-" and sight.history.keeps_binaries
 
 
-@dataclass(frozen=True)
-class Allowed:
-    """One way in which programs may see the layer."""
-
-    name: str
-    what: str
-    why: str
-    rule: Callable[[Sight], bool]
-
-
-#: For users: docs/internals/coverage.md, "What a program may notice".
-ALLOWED = (
-    Allowed(
-        "answered",
-        "a pipeline with FAIL_ON_PIPELINE_COMPILE_REQUIRED is created where the driver alone has to compile it",
-        "It is in the store, or the program had it compiled before. Vulkan, vkCreateGraphicsPipelines: 'An implicit "
-        "cache may be provided by the implementation or a layer'; elements behind it are then created, too.",
-        answered,
-    ),
-    Allowed(
-        "result of answers",
-        "VK_SUCCESS instead of VK_PIPELINE_COMPILE_REQUIRED where such a pipeline was the only one missing",
-        "Vulkan, 'Multiple Pipeline Creation': the result tells of the pipelines that were not created.",
-        result_of_answers,
-    ),
-    Allowed(
-        "feedback cleared",
-        "feedback that the driver leaves unwritten has no VALID bit instead of what the program's memory held",
-        "Vulkan, VkPipelineCreationFeedbackCreateInfo: an implementation must set or clear it.",
-        feedback_cleared,
-    ),
-    Allowed(
-        "feedback of answers",
-        "feedback of a pipeline that the driver alone does not create",
-        "Follows from 'answered'.",
-        feedback_of_answered,
-    ),
-    Allowed(
-        "found in seeded cache",
-        "APPLICATION_PIPELINE_CACHE_HIT where the program passed a cache that the store's pipelines were merged into",
-        "The pipeline is in that cache: Vulkan, VkPipelineCreationFeedbackFlagBits.",
-        found_in_seeded_cache,
-    ),
-    Allowed(
-        "stages not compiled",
-        "no valid feedback of the stages of a pipeline that was found",
-        "Drivers say nothing of stages that they did not compile; an implementation may leave VALID out.",
-        stages_not_compiled,
-    ),
-    Allowed(
-        "seeded data",
-        "vkGetPipelineCacheData has pipelines where without the layer there were none",
-        "Stored pipelines were merged into the cache; the size is the implementation's affair.",
-        seeded_data,
-    ),
-    Allowed(
-        "emptied cache",
-        "a cache made from data that is not all that the program read lacks what a driver would take of it",
-        "Policy refuses such data. Vulkan, VUID-VkPipelineCacheCreateInfo-initialDataSize-00769: it is invalid; what "
-        "does not fit the driver is no error, the cache is empty then.",
-        emptied_cache,
-    ),
-    Allowed(
-        "internal cache",
-        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other",
-        "Vulkan, vkCreatePipelineBinariesKHR: MISSING 'may be returned for any reason'. With the layer pipelines are "
-        "compiled into a VkPipelineCache, which the driver's internal cache then lacks.",
-        other_binaries,
-    ),
-    Allowed(
-        "compiled again",
-        "feedback of the stages of a pipeline that the driver alone finds in its internal cache",
-        "A program that keeps binaries itself gets them from there, so the layer no longer adds a cache. What went "
-        "through a cache of the layer's before is not there.",
-        compiled_again,
-    ),
-    Allowed(
-        "follows",
-        "calls on an object that only one of the two runs has, for a reason above",
-        "Follows from the call that made it.",
-        follows,
-    ),
-)
+#: The ways in which programs may see the layer. For users: docs/internals/coverage.md, "What a program may notice".
+ALLOWED: tuple[Callable[[Sight], bool], ...] = (
+    answered, result_of_answers, feedback_cleared, feedback_of_answered, found_in_seeded_cache, stages_not_compiled,
+    seeded_data, emptied_cache, other_binaries, compiled_again, follows,
+)  # fmt: skip
 
 
 def differing(driver: dict[str, str], layer: dict[str, str]) -> list[str]:
@@ -371,35 +336,29 @@ def contradicts_itself(call: Call, values: dict[str, str]) -> bool:
     return bool(states) and (values.get("result") == "0") != ("null" not in states)
 
 
-@dataclass
-class Comparison:
-    """Outputs of one program, compared; rows counts how often each row of the table explained something."""
+def compare(lines: list[str], driver: list[str], layer: list[str], name: str, rows: Counter[str]) -> Iterable[str]:
+    """Returns what no row of the table explains between the outputs of one program without the layer and with it.
+    ``rows`` counts how often each row explained something."""
 
-    rows: Counter[str] = field(default_factory=Counter)
+    def said(number: int, line: str, key: str, alone: str, under: str) -> str:
+        return f"{name}, line {number}: {line}\n  {key}: {alone!r} without the layer, {under!r} with it"
 
-    def compare(self, lines: list[str], driver: list[str], layer: list[str], mode: str, run: str) -> Iterable[str]:
-        """Returns what no row explains."""
-
-        def said(number: int, line: str, key: str, alone: str, under: str) -> str:
-            where = f"mode {mode}, {run} store, line {number}: {line}"
-            return f"{where}\n  {key}: {alone!r} without the layer, {under!r} with it"
-
-        history = History()
-        # The report of the allocation callbacks is a line more.
-        calls = [Call(line) for line in [*lines, *["allocator"] * (len(driver) - len(lines))]]
-        if len(driver) != len(layer):
-            yield said(len(layer), "", "lines", str(len(driver)), str(len(layer)))
-        for number, (call, before, after) in enumerate(zip(calls, driver, layer, strict=False)):
-            old, new = parse(call, before), parse(call, after)
-            different = differing(old, new)
-            for key in different:
-                sight = Sight(call, key, old, new, run == "warm", history)
-                row = next((row.name for row in ALLOWED if row.rule(sight)), None)
-                if row is None:
-                    yield said(number, call.line, key, *sight.values)
-                else:
-                    self.rows[row] += 1
-            if contradicts_itself(call, new):
-                yield said(number, call.line, "result", before, after)
-            if "skip" not in old or "skip" not in new:
-                history.follow(call, new, bool(different))
+    history = History()
+    # The report of the allocation callbacks is a line more.
+    calls = [Call(line) for line in [*lines, *["allocator"] * (len(driver) - len(lines))]]
+    if len(driver) != len(layer):
+        yield said(len(layer), "", "lines", str(len(driver)), str(len(layer)))
+    for number, (call, before, after) in enumerate(zip(calls, driver, layer, strict=False)):
+        old, new = parse(before), parse(after)
+        different = differing(old, new)
+        for key in different:
+            sight = Sight(call, key, old, new, name.endswith("warm"), history)
+            row = next((rule.__name__ for rule in ALLOWED if rule(sight)), None)
+            if row is None:
+                yield said(number, call.line, key, *sight.values)
+            else:
+                rows[row] += 1
+        if contradicts_itself(call, new):
+            yield said(number, call.line, "result", before, after)
+        if "skip" not in old or "skip" not in new:
+            history.follow(call, new, bool(different))

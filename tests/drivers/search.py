@@ -2,9 +2,9 @@
 
 For each driver and chip, and for each way to use pipelines, programs run without the layer and with it, over an empty
 cache of the driver's own and over the one that the program left without the layer. The program must see what it sees
-without the layer. The second run must find everything in the store, with the driver's own cache gone. What a killed run
-compiled must not be lost, and what is recorded on one driver must be rebuilt for another. Without the layer, the
-program must find everything in a cache of the driver's that `pylayer warm` filled.
+without the layer. The second run starts with an empty cache of the driver's, and must find everything in the store.
+What a killed run compiled must not be lost, and what is recorded on one driver must be rebuilt for another. Without
+the layer, the program must find everything in a cache of the driver's that `pylayer warm` filled.
 
 Prints what is wrong, and a table. Status 1 if anything is wrong.
 """
@@ -52,7 +52,7 @@ OF_WARM = 100
 
 
 Facts = dict[str, Any]
-#: How many pipelines of a way the second run compiles on some drivers, and only the third finds.
+#: By way, how many pipelines the second run compiles that only the third finds; and on which drivers.
 LATE: list[tuple[dict[str, int], Callable[[Facts], bool]]] = [
     # It compiles fast links and libraries of libraries only if the libraries were found in a cache.
     (
@@ -60,11 +60,11 @@ LATE: list[tuple[dict[str, int], Callable[[Facts], bool]]] = [
         lambda row: row["driver"] == "ANV" and row["version"] == "25.0.7",
     ),
 ]
-#: How differences begin that a driver without the layer has from run to run, as patterns.
+#: Patterns of differences that some drivers show from run to run without the layer, too; and which drivers.
 UNSTEADY: list[tuple[str, Callable[[Facts], bool]]] = [
-    # It keeps fewer internal representations than it returns for what it compiles.
+    # Its cache keeps fewer internal representations than a compile returns.
     (r"executables\.\S*-has ", lambda row: row["driver"] == "ANV"),
-    # Its own cache has the pipeline by now, or not yet, and the program's has nothing.
+    # The program's cache holds nothing, and whether the driver's own has the pipeline yet depends on the run.
     (r"caches\.(merged-and-)?found-in-the-data ", lambda row: not row["small_caches_found"]),
     # It takes a new global key in each process, so a program cannot use what it saved.
     ("from_archive: ", lambda row: row["global_key"] == "differs by process"),
@@ -241,7 +241,7 @@ class Bench:
     def count(self, world: World, result: Result, before: Collection[int] = ()) -> Result:
         """Adds what the newest run found and compiled. For a driver that finds nothing in its caches, nothing may be
         stored. Of pipelines with one fingerprint, only the first is stored if the driver's own cache has the others, so
-        those ``before`` may be compiled again."""
+        those with a fingerprint in ``before`` may be compiled again."""
         run = world.runs()[-1]
         counters = run["counters"]
         result.found, result.of = counters["hits"] + counters["binary_hits"], counters["pipelines"]

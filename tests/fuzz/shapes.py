@@ -263,14 +263,6 @@ def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
     return bytes(data)
 
 
-def mutate_header(rng: random.Random, seed: bytes) -> bytes:
-    """A file header, most often with a hash that fits."""
-    data = bytearray(mutate_raw(rng, seed))
-    if rng.random() < 0.7:
-        fit_file_header(data)
-    return bytes(data)
-
-
 # ---- seeds -------------------------------------------------------------------------------------------
 
 
@@ -330,9 +322,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     header = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
     used_data = struct.pack("<3Q", 1, 2, 3)
     return {
-        "header": {"journal": journal_bytes(), "pack": packs["pack"][:256]},
-        "records": {**journals, "pack": packs["pack"]},
-        "pack": packs,
+        "records": {**packs, **journals, "header": journal_bytes()},
         "compaction": {**packs, **journals},
         "attest": {"attest": journal_bytes(attest, kind=file_kinds.ATTEST.magic)},
         "binaries": {"none": binaries(), "three": binaries(b"", b"x" * 16, b"y" * 17)},

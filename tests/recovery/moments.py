@@ -1,4 +1,4 @@
-"""What runs, from the store that it finds to the runs that follow a bad moment, and every moment that can be drawn."""
+"""Scenarios, which say how a store is filled and which run has the bad moment; and every moment that can be drawn."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Moment:
     #: driver result, driver answer, hang, driver death, system call, short transfer, death, reboot, variable, ...
     kind: str
     scenario: str
-    #: What it is, for people and for repeating it.
+    #: Describes it, and with --like draws it again.
     name: str
     #: Statements for the scripted driver.
     script: str = ""
@@ -160,9 +160,9 @@ class Moment:
     reboot: bool = False
     #: What others do with the store meanwhile: beside.OTHERS.
     beside: str = ""
-    #: What the clean runs run in.
+    #: The command in which the clean runs run.
     later: tuple[str, ...] = ()
-    #: The run is killed after so long. 0: it is to end.
+    #: After so long the run is killed. 0: it must end by itself.
     seconds: float = 0
 
     @property
@@ -172,7 +172,7 @@ class Moment:
 
     @property
     def may_crash(self) -> bool:
-        """What a driver's wrong answer does to the program, tests of drivers that fail say."""
+        """Whether the program may crash. What it does after a wrong answer of the driver, other tests judge."""
         return self.dies or bool(self.script)
 
     def __str__(self) -> str:
@@ -248,9 +248,10 @@ def of_run(scenario: str, driver: str) -> Iterator[Moment]:
         yield Moment("variable", scenario, text, variables=dict(variables))
 
 
-#: So slow a program that others come to their end beside it.
+#: Slows the program down, so that others finish while it runs.
 SLOW = "create-device=slow:50;pipeline=slow:10;create-cache=slow:10"
-#: Another container: its own process numbers. Its own mounts: an overlay over the package, as in an image.
+#: Commands for a container with process numbers of its own, and for one with mounts of its own: an overlay over the
+#: package, as in an image.
 CONTAINER = ("unshare", *(() if os.geteuid() == 0 else ("-r",)), "--pid", "--fork", "--kill-child", "--mount-proc")
 IMAGE = (
     "unshare", *(() if os.geteuid() == 0 else ("-r",)), "--mount", "sh", "-ec",
@@ -281,7 +282,7 @@ def of_others(scenario: str, driver: str, commands: dict[str, int], calls: list[
             yield Moment(kind, scenario, f"{death}, then outside", death, dies=True, prefix=prefix)
 
 
-#: So often each kind of damage can be drawn, with another seed.
+#: Each kind of damage can be drawn with so many seeds.
 SEEDS = 300
 
 

@@ -1,8 +1,8 @@
 """Searches for lasting harm of bad moments: `make recovery`, `corruption`, `stress`, `soak`, or some of it by options.
 
-For each moment that is drawn: a copy of a store that works, one run in which exactly one thing goes wrong, clean runs.
-After the first of these the program's results are those without the layer. After the second everything is as if the
-moment had not been: the same hits, nothing compiled, found by the same path, no file more.
+A trial copies a store that works, does one run in which exactly one thing goes wrong (the bad moment), and then clean
+runs. In each clean run the program must see what it sees without the layer. After the second, all must be as if nothing
+had gone wrong: the same hits, nothing compiled, pipelines found in the same way, and no file more.
 
 With --together, many programs and moments at once on one store (together.py).
 """
@@ -27,7 +27,7 @@ from recovery.trial import Bench, Outcome
 
 
 def draw(moments: Iterable[Moment], count: int, seed: int) -> list[Moment]:
-    """Draws so many moments, in turn from each scenario and kind, as long as these have some; 0: all."""
+    """Draws ``count`` moments, or all if it is 0: one of each scenario and kind in turn, until none is left."""
     chance = random.Random(seed)
     groups: dict[tuple[str, str], list[Moment]] = defaultdict(list)
     for moment in moments:
@@ -67,7 +67,7 @@ def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=2000, help="how many are drawn; 0: all (2000)")
-    parser.add_argument("--seed", type=int, help="which ones (0; together: the time)")
+    parser.add_argument("--seed", type=int, help="of the draw (0; with --together the time)")
     parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments whose kind begins so")
     parser.add_argument("--in", dest="scenarios", action="append", default=[], choices=SCENARIOS, metavar="SCENARIO")
     parser.add_argument("--like", default="", help="only moments with this text in their name")
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def report(found: Iterator[Outcome], possible: int, started: float) -> int:
-    """Prints what came of the moments, and returns the exit status. ``by rule``: harm that lasts as documented."""
+    """Prints what came of the moments, and returns the exit status. ``by rule``: lasting harm that is documented."""
     drawn: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     failed: Counter[str] = Counter()

@@ -3,16 +3,16 @@
 Copies of the demo program create pipelines, overlapping and their own ones. Many are killed, at any time, at a system
 call or in the driver. Others compact everything meanwhile, and are killed as well. Then:
 
-- a record that was there once is there for its program for ever, and nothing is damaged but the torn ends of journals;
-- in the end four compactions at once, which take each other's claims, lose nothing and leave no journal;
-- each program with each seed compiles nothing that was stored.
+- a record that was stored once stays there for its program, and nothing is damaged but the torn ends of journals;
+- four compactions that run at once at the end, and whose claims are deleted, lose no record and leave no journal;
+- afterwards no program compiles what is stored, whatever its seed.
 
-With faults the driver (tests/driver), the system's calls and the disk fail, files of the store are damaged, and the
-policy file is rewritten. Then these are asked instead:
+With --faults, the driver (tests/driver), system calls and the disk fail, files of the store are damaged, and the policy
+file is rewritten. Then the checks are:
 
-- no process crashes or hangs, and none fails where nothing but its disk fails;
-- memory, descriptors and threads of processes that run from the start to the end do not grow;
-- in the end, without the files that were damaged on purpose, every record in the store verifies.
+- no process crashes or hangs, and a program for which only the disk fails ends with status 0;
+- two processes that run all the time do not grow in memory, descriptors or threads;
+- without the files that were damaged on purpose, every record verifies at the end.
 
 The driver is never given a byte that it did not return.
 """
@@ -44,12 +44,12 @@ from pylayer.store import maintenance
 from pylayer.store.store import Store
 
 SEEDS = range(1, 10)
-#: Of the demo's, those that need nothing that a driver below lacks.
+#: The demo's ways, without those that need what one of DRIVERS lacks.
 WAYS = [*ways("early return", "may not compile", "cache control asked for", "features chained and asked for").values()]
 #: Kinds of moments that are drawn, and those that are drawn with faults only.
 DEATHS = ("driver death", "death")
 FAULTS = ("driver result", "driver answer", "hang of a second", "system call", "short transfer")
-#: What a driver is and a disk does all the time.
+#: Scripts of drivers, and rules of disks, that hold for a whole process.
 DRIVERS = (
     "", "cache-control=no", "feedback=no-hits", "deferral=to-join", "deferral=never", "binaries=no", "maintenance5=no",
     "create-cache=slow:2;get-data=slow:2;merge=slow:2", "create-device=error:feature-not-present?binaries",
@@ -59,14 +59,14 @@ POLICIES = (
     '{"settings": {"mode": "cells"}}', '{"settings": {"mode": "binaries"}}', '{"max_store_mib": 8}',
     '{"settings": {"application_caches": "strict"}}', '{"settings": {"mode": "nonsense"}}', "settings: {mode: [",
 )  # fmt: skip
-#: Programs that create and destroy pipelines, or instances and devices, until they are ended. The witness would keep a
-#: descriptor each time that the latter's driver is loaded. So it has none, and a store of its own, because a program
-#: joins others' cells, too.
+#: Programs that create and destroy pipelines, or instances and devices, until they are ended. The second loads its
+#: driver again and again, and the witness would keep a descriptor each time, so that driver has no witness. The witness
+#: of others would not know its cells, which they would join, so it has a store of its own.
 LONG = (([str(BUILD / "bench" / "threads"), "2", "hits", "none", "2000", "100000"], {}),
         (["./long", "--count", "1", "--repeat-instances", "100000"],
          {"PYLAYER_TEST_DRIVER_WITNESS": "", "PYLAYER_STORE": "{place}/of-long"}))  # fmt: skip
 NONE = Moment("none", "", "no moment")
-#: KiB that a long process may grow.
+#: A long process may grow by so many KiB.
 GROWTH = 16384
 
 
@@ -103,7 +103,7 @@ class Together:
         self.policy, self.log = directory / "policy.yaml", directory / "log"
         self.world.environment["PYLAYER_STORE"] = str(self.root)
         self.programs = [self.place / name for name in ("first", "second", "third")]
-        # Of deaths in the driver, with which kills end, others of the same name would learn.
+        # Names of their own: a death in the driver leads to blocks for programs of the same name.
         for program in (*self.programs, self.place / "long"):
             shutil.copy(BUILD / "demo" / "pipelines", program)
         self.reader = StoreReader(self.root)
@@ -127,7 +127,7 @@ class Together:
         more |= {"PYLAYER_CONFIG": str(self.policy), "PYLAYER_LOG": "error", "PYLAYER_TEST_DRIVER_COUNTS": ""}
         environment = self.world.environment_with(self.bench.environment(script, True, **more))
         prefix = [*tracer(), "/dev/null", str(self.place / "apart"), *moment.at, "--"] if moment.call else []
-        # An interpreter whose system calls fail may say so.
+        # If its system calls fail, the interpreter may print errors. That log is not checked.
         with (self.log.with_suffix(".calls") if moment.call else self.log).open("ab") as log:
             process = subprocess.Popen(
                 [*prefix, *command], env=environment, stdout=subprocess.DEVNULL, stderr=log, cwd=self.place
@@ -192,7 +192,7 @@ class Together:
             self.policy.write_text(self.chance.choice(POLICIES))
         else:
             try:
-                # Not what a living process has mapped: cutting that cuts its memory.
+                # Not files that a running process has mapped: truncating one takes memory from the process.
                 files = [path for path in self.root.glob("store/*/*") if path.suffix not in (".tmp", ".live", "")]
                 path = self.chance.choice(files)
                 path.write_bytes(changed(self.chance, self.chance.choice(list(KINDS)), path.read_bytes()))
@@ -227,7 +227,7 @@ class Together:
     # ---- what must hold --------------------------------------------------------------------------
 
     def judge_long(self, child: Child) -> None:
-        """It lives, and between its second and its last quarter it has not grown."""
+        """Requires that the process still runs, and did not grow between the second and the last quarter of the run."""
         self.require(child.process.poll() is None, f"{child.what} ended with {child.process.returncode}")
         child.process.kill()
         child.process.wait()
@@ -235,7 +235,7 @@ class Together:
         for name, index, more in (("KiB", 0, GROWTH), ("descriptors", 1, 0), ("threads", 2, 0)):
             most, least = (function(one[index] for one in part) for function, part in ((max, first), (min, second)))
             print(f"{child.what.split(',')[0]}: {most} {name}, later {least}")
-            # What leaks is never given back: then the least is more than the most was.
+            # A leak is never given back, so with one the later minimum is above the earlier maximum.
             self.require(least <= most + more, f"{child.what} has grown from {most} {name} to {least}")
 
     def check_store(self) -> None:

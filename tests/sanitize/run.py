@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,27 +149,24 @@ def summary(report: str) -> str:
 def judge(directory: Path) -> int:
     """How many different reports blame the layer; prints one of each."""
     found: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    tests: dict[str, set[str]] = {}
+    tests: dict[str, list[str]] = defaultdict(list)
     others = 0
     for log in sorted(directory.iterdir()):
         text = log.read_text(errors="replace")
-        if FELL in text:
-            counts[FELL] += 1
-            tests.setdefault(FELL, set()).add(log.stem)
-            found.setdefault(FELL, text)
+        named = [(FELL, text)] if FELL in text else []
         for report in reports(text):
             is_meant = "leak of" in report.splitlines()[0] and log.name.startswith(NEVER_FREED)
             if is_meant or not blames_layer(report):
                 others += 1
-                continue
-            name = summary(report)
-            counts[name] += 1
-            tests.setdefault(name, set()).add(log.stem)
+            else:
+                named.append((summary(report), report))
+        for name, report in named:
+            tests[name].append(log.stem)
             found.setdefault(name, report)
     for name, report in found.items():
-        print(f"---- {counts[name]} times: {name}\nin {', '.join(sorted(tests[name])[:10])}\n{report[:6000]}")
-    print(f"{sum(counts.values())} reports about the layer, {len(found)} different; {others} about others, not judged")
+        print(f"---- {len(tests[name])} times: {name}\nin {', '.join(sorted(set(tests[name]))[:10])}\n{report[:6000]}")
+    count = sum(map(len, tests.values()))
+    print(f"{count} reports about the layer, {len(found)} different; {others} about others, not judged")
     return len(found)
 
 

@@ -90,7 +90,7 @@ static VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice, VkPhysicalDev
 static VKAPI_ATTR void VKAPI_CALL get_properties2(VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *properties)
 {
     get_properties(physical, &properties->properties);
-    VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = (void *)(uintptr_t)chain_find(
+    VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = (void *)(uintptr_t)pnext_find(
         properties->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR);
     if (!binary)
         return;

@@ -29,7 +29,6 @@ void chain_add_unknown(Chain *chain);
 void chain_add_device_features(Chain *chain);
 /* Reads the chain; how many structs it has. */
 unsigned chain_touch(const void *chain);
-const VkBaseInStructure *chain_find(const void *chain, VkStructureType type);
 
 #define MOST_INFOS 12
 

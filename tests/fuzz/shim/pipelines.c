@@ -66,14 +66,14 @@ void check_info(enum BindPoint point, const AnyCreateInfo *info)
 static const VkPipelineBinaryInfoKHR *binaries_of(const AnyCreateInfo *info)
 {
     const VkPipelineBinaryInfoKHR *binaries =
-        (const void *)chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+        (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
     return binaries && binaries->binaryCount ? binaries : NULL;
 }
 
 static void write_feedback(const AnyCreateInfo *info)
 {
     const VkPipelineCreationFeedbackCreateInfoEXT *feedback =
-        (const void *)chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT);
+        (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT);
     if (!feedback || chance(4))
         return;
     feedback->pPipelineCreationFeedback->flags = 1 | (chance(8) ? 2 : 0);
@@ -86,7 +86,7 @@ static VkResult create_one(enum BindPoint point, VkPipelineCache cache, const An
     check_info(point, info);
     const VkPipelineBinaryInfoKHR *binaries = binaries_of(info);
     uint64_t flags = flags_of(info);
-    bool captures = chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR) &&
+    bool captures = pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR) &&
                     (flags & CAPTURE_DATA);
     expect(!binaries || cache == VK_NULL_HANDLE, "VUID-vkCreateGraphicsPipelines-pNext-09616");
     expect(!captures || cache == VK_NULL_HANDLE, "VUID-vkCreateGraphicsPipelines-pNext-09617");

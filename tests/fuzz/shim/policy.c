@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -107,12 +108,21 @@ static PylayerPlan make_plan(void)
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
 {
+    Device *device;
     if (!message || !policy_runs || chance(1))
         return false;
     switch (message->type) {
     case PYLAYER_MSG_PLAN_DEVICE:
         policy_device = message->device;
         message->plan = make_plan();
+        break;
+    case PYLAYER_MSG_DEVICE_CREATED: /* without a store that is open, the layer stores nothing */
+        device = device_command_begin(message->device);
+        if (device) {
+            device->store.stored.directory = strdup("/dev/null/none");
+            atomic_store(&device->store.stored.open, !chance(2));
+            device_command_end(device);
+        }
         break;
     case PYLAYER_MSG_ADMIT_CACHE:
         touch(message->cache.header, message->cache.header_size);
