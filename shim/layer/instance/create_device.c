@@ -297,9 +297,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    if (mode_keeps(device->run.plan.mode) && (allocator || instance->application_allocates))
-        device->driver.own_allocator = own_allocator();
-    const VkAllocationCallbacks *below = device->driver.own_allocator ? device->driver.own_allocator : allocator;
+    const VkAllocationCallbacks *below = callbacks_below(instance, allocator);
     VkResult result = create_below(device, info, below, &support, mine, handle);
     if (result != VK_SUCCESS)
         return end_unmade(device, result);
@@ -353,6 +351,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     cells_close(&device->caches);
     binaries_destroy(&device->binaries);
     dispatch_remove(&device_table, dispatch_key(handle));
-    device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);
+    device->driver.destroy_device(handle, callbacks_below(device->instance, allocator));
     device_end(device);
 }
