@@ -239,15 +239,6 @@ def test_threads_that_start_the_next_one(quick: World) -> None:
         assert quick.last()["compiled"] == 6
 
 
-def test_named_as_policys_thread(quick: World) -> None:
-    """A program whose name begins as that of policy's thread is not taken for that thread, and does not end early."""
-    program = quick.directory / "pylayer-game"
-    shutil.copy(HOST, program)
-    steps = ("instance", "device", "pipelines", "3", "main-thread-ends", "sleep", "2500", "pipelines", "3", *END)
-    quick.run([str(program), *steps], VK_INSTANCE_LAYERS=LAYER_NAME)
-    assert quick.last()["compiled"] == 6
-
-
 def test_main_thread_ends_last(world: World) -> None:
     """If the main thread is the last to call pthread_exit, the process ends, also with a policy class, which the layer
     watches in another thread."""
