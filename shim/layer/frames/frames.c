@@ -131,9 +131,7 @@ static NOT_INLINED bool judge(Run *run, Frames *frames, const FrameStream *strea
     raise_to(&frames->longest_ns, took_ns, &totals->longest_frame_ns);
     if (!late)
         return false;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    raise_to(&frames->last_late_s, (uint64_t)now.tv_sec, &totals->last_late_s);
+    raise_to(&frames->last_late_s, wall_clock_ns() / 1000000000, &totals->last_late_s);
     count(&totals->late_frames, 1);
     if (2 * pipelines_ns >= took_ns - usual_ns)
         count(&totals->late_by_pipelines, 1);
