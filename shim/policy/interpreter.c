@@ -11,7 +11,6 @@
 #include <Python.h>
 
 #include <limits.h>
-#include <string.h>
 
 #include "build/frozen_modules.h"
 #include "interpreter.h"

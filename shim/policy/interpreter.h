@@ -11,8 +11,9 @@ const PylayerShim *pylayer_shim(void);
 
 /* What the layer knows of the program. */
 typedef struct IsolatedFrom {
-    char **environment; /* a copy */
-    const char *site;   /* the directory of the package */
+    char **environment;                        /* a copy */
+    const char *(*variable)(const char *name); /* in it; NULL if it is not there */
+    const char *site;                          /* the directory of the package */
     bool (*holds_python)(void);
     void (*policy_ended)(void);
     void (*links)(bool begins); /* brackets each dlopen */

@@ -4,7 +4,6 @@
  * One queue under one mutex. The policy thread holds that mutex only during a list operation, never while it runs
  * Python. A cache hit in pipeline creation does not use the mailbox at all.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
 
 #include "mailbox/mailbox.h"

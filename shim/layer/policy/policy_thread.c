@@ -163,7 +163,8 @@ static void run_policy(void)
     char site[PATH_MAX];
     snprintf(site, sizeof site, "%s", own_directory);
     *strrchr(site, '/') = '\0';
-    const IsolatedFrom program = {environment_all(), site, program_holds_python, mailbox_close, process_links};
+    const IsolatedFrom program = {environment_all(),    environment_get, site,
+                                  program_holds_python, mailbox_close,   process_links};
     if (run)
         run(&shim_commands, &program);
     else

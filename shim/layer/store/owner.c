@@ -1,5 +1,4 @@
 /* owner.c - see store_format.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
