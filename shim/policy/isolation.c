@@ -32,7 +32,7 @@ void isolation_begin(const IsolatedFrom *from)
 
 REPLACEMENT char *pylayer_getenv(const char *name)
 {
-    return (char *)(uintptr_t)program.variable(name);
+    return program.variable ? (char *)(uintptr_t)program.variable(name) : NULL;
 }
 
 /*
