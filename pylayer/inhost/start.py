@@ -15,12 +15,10 @@ import pylayer.store
 ATTEMPTS = 10
 
 
-def run(site: str, stdlib: str, dlopen_flags: int) -> None:
+def run(site: str, stdlib: str) -> None:
     """Makes modules importable that are not in the library, and runs policy. ``site``: the directory of the package.
     ``stdlib``: that of the private standard library."""
     encodings.__path__.append(stdlib + "/encodings")
-    if dlopen_flags:
-        sys.setdlopenflags(dlopen_flags)
     for package in (pylayer, pylayer.common, sys.modules[__package__], pylayer.store):
         package.__path__.append(f"{site}/{package.__name__.replace('.', '/')}")
     for attempt in range(1, ATTEMPTS + 1):

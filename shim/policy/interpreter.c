@@ -10,9 +10,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include <dlfcn.h>
 #include <limits.h>
-#include <string.h>
 
 #include "build/frozen_modules.h"
 #include "interpreter.h"
@@ -34,7 +32,8 @@ static void log_text(int level, const char *what, const char *detail)
     shim->log(level, line);
 }
 
-/* Logs the pending exception as one line and clears it. SystemExit is treated like any other exception. */
+/* Logs the pending exception as one line. SystemExit is treated like any other exception. Nothing is released, because
+ * policy ends. */
 static void log_exception(const char *what)
 {
     PyObject *type, *value, *traceback;
@@ -45,29 +44,6 @@ static void log_exception(const char *what)
     char line[700];
     snprintf(line, sizeof line, "%s %s", type ? ((PyTypeObject *)type)->tp_name : "", utf8 ? utf8 : "");
     log_text(PYLAYER_LOG_INFO, what, line);
-    PyErr_Clear();
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-}
-
-/* <site>/pylayer/_policy...so -> <site> */
-static int site_directory(char *out, size_t size)
-{
-    Dl_info self;
-    if (!dladdr((void *)(uintptr_t)pylayer_shim, &self) || !self.dli_fname)
-        return 0;
-    int length = snprintf(out, size, "%s", self.dli_fname);
-    if (length <= 0 || (size_t)length >= size)
-        return 0;
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(out, '/');
-        if (!slash || slash == out)
-            return 0;
-        *slash = '\0';
-    }
-    return 1;
 }
 
 static PyStatus add_path(PyConfig *config, const char *path)
@@ -83,17 +59,11 @@ static PyStatus add_path(PyConfig *config, const char *path)
 static PyStatus configure(PyConfig *config, const char *site)
 {
     PyStatus status;
-    char private[PATH_MAX + 64], stdlib[PATH_MAX + 64], dynload[PATH_MAX + 64], packages[PATH_MAX + 64];
+    static const char *const below[] = {"stdlib", "dynload", "site"};
+    char private[PATH_MAX + 64], path[PATH_MAX + 64];
     snprintf(private, sizeof private, "%s/" PRIVATE, site);
-    snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
-    snprintf(dynload, sizeof dynload, "%s/" PRIVATE "/dynload", site);
-    snprintf(packages, sizeof packages, "%s/" PRIVATE "/site", site);
     config->site_import = 0;
-    config->install_signal_handlers = 0;
-    config->configure_c_stdio = 0;
     config->write_bytecode = 0;
-    config->pathconfig_warnings = 0;
-    config->buffered_stdio = 0;
     config->module_search_paths_set = 1;
     const struct {
         wchar_t **field;
@@ -106,10 +76,11 @@ static PyStatus configure(PyConfig *config, const char *site)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (PyStatus_Exception(status = PyConfig_SetBytesString(config, texts[i].field, texts[i].text)))
             return status;
-    const char *const paths[] = {stdlib, dynload, packages};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
-        if (PyStatus_Exception(status = add_path(config, paths[i])))
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        snprintf(path, sizeof path, "%s/" PRIVATE "/%s", site, below[i]);
+        if (PyStatus_Exception(status = add_path(config, path)))
             return status;
+    }
     return Py_InitializeFromConfig(config);
 }
 
@@ -119,7 +90,6 @@ static int initialise(const char *site)
     PyPreConfig before;
     PyPreConfig_InitIsolatedConfig(&before);
     before.utf8_mode = 1;
-    before.configure_locale = 0;
     PyStatus status = Py_PreInitialize(&before);
     if (!PyStatus_Exception(status)) {
         PyConfig config;
@@ -140,32 +110,27 @@ static int initialise(const char *site)
 /* Runs start.py. The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory.
  * The rest of site-packages is not on the path, because its extension modules are bound to no particular libpython.
  * Neither is the standard library of the Python that built pylayer: a container may lack it or have another version. */
-static void run_policy(const char *site, int dlopen_flags)
+static void run_policy(const char *site)
 {
     char stdlib[PATH_MAX + 64];
     snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
     PyObject *module = PyImport_ImportModule("pylayer.inhost.start");
-    PyObject *result = module ? PyObject_CallMethod(module, "run", "ssi", site, stdlib, dlopen_flags) : NULL;
+    PyObject *result = module ? PyObject_CallMethod(module, "run", "ss", site, stdlib) : NULL;
     if (!result)
         log_exception("policy failed, so the layer does nothing from now on");
-    Py_XDECREF(result);
-    Py_XDECREF(module);
 }
 
-__attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, const IsolatedFrom *program,
-                                                              int python_in_process)
+__attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, const IsolatedFrom *program)
 {
-    char site[PATH_MAX];
     shim = commands;
-    if (commands->boundary_version != PYLAYER_BOUNDARY_VERSION || !site_directory(site, sizeof site)) {
+    if (commands->boundary_version != PYLAYER_BOUNDARY_VERSION) {
         commands->log(PYLAYER_LOG_INFO, "the layer and the policy library do not match; the layer does nothing");
         return -1;
     }
     isolation_begin(program);
-    if (!initialise(site))
+    if (!initialise(program->site))
         return -1;
-    /* The program's Python comes first in the search for symbols, so our libraries must search themselves first. */
-    run_policy(site, python_in_process ? RTLD_NOW | RTLD_DEEPBIND : 0);
+    run_policy(program->site);
     /* Never finalize: with C threads alive that crashed 3 of 40 programs at exit (measured, 3.13). The thread only
      * releases the GIL. */
     PyEval_SaveThread();

@@ -11,14 +11,16 @@ const PylayerShim *pylayer_shim(void);
 
 /* What the layer knows of the program. */
 typedef struct IsolatedFrom {
-    char **environment; /* a copy */
+    char **environment;                        /* a copy */
+    const char *(*variable)(const char *name); /* in it; NULL if it is not there */
+    const char *site;                          /* the directory of the package */
     bool (*holds_python)(void);
     void (*policy_ended)(void);
     void (*links)(bool begins); /* brackets each dlopen */
 } IsolatedFrom;
 
 /* Runs policy until the process ends. Returns 0, or -1 if it could not start. */
-typedef int (*PolicyRunFn)(const PylayerShim *shim, const IsolatedFrom *program, int python_in_process);
+typedef int (*PolicyRunFn)(const PylayerShim *shim, const IsolatedFrom *program);
 
 /* isolation.c: call it before the interpreter starts. */
 void isolation_begin(const IsolatedFrom *from);

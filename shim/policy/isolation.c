@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,11 +32,7 @@ void isolation_begin(const IsolatedFrom *from)
 
 REPLACEMENT char *pylayer_getenv(const char *name)
 {
-    size_t length = strlen(name);
-    for (char **variable = pylayer_environ; variable && *variable; variable++)
-        if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
-            return *variable + length + 1;
-    return NULL;
+    return program.variable ? (char *)(uintptr_t)program.variable(name) : NULL;
 }
 
 /*

@@ -3,6 +3,7 @@
  * that an argument names so, in hexadecimal.
  */
 #include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/process/process_stat.c"
 #include "../../shim/layer/store/owner.c"
 
 int main(int argc, char **argv)

@@ -235,15 +235,6 @@ def test_threads_that_start_the_next_one(quick: World) -> None:
         assert quick.last()["compiled"] == 6
 
 
-def test_named_as_policys_thread(quick: World) -> None:
-    """A program whose name begins as that of policy's thread is not taken for that thread, and does not end early."""
-    program = quick.directory / "pylayer-game"
-    shutil.copy(HOST, program)
-    steps = ("instance", "device", "pipelines", "3", "main-thread-ends", "sleep", "2500", "pipelines", "3", *END)
-    quick.run([str(program), *steps], VK_INSTANCE_LAYERS=LAYER_NAME)
-    assert quick.last()["compiled"] == 6
-
-
 def test_other_loaders(world: World) -> None:
     """Two copies of the loader in one process share one layer, however often the program opens and closes the other. It
     compiles its pipeline once."""

@@ -1,5 +1,4 @@
 /* cache_history.c - see caches.h */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,33 +67,35 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
 static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
-    const Stored *stored = to;
+    const Store *store = to;
     char prefix[PROGRAM_PREFIX_BYTES];
-    program_prefix(prefix, stored->program);
+    program_prefix(prefix, store->run->info.instance.program_id);
     if (!name_begins(name, prefix) || !name_ends(name, ".attest"))
         return;
     histories->files++;
     if (histories->bytes <= MANY_BYTES)
-        folder_records(stored->directory, name, stored->identity, "ATST", 2 * MANY_BYTES, take_record, histories);
+        folder_records(store->stored.directory, name, store->stored.identity, "ATST", 2 * MANY_BYTES, take_record,
+                       histories);
 }
 
 /* Returns NULL if the store cannot be used, or memory is short. */
 static History *history_locked(Caches *caches)
 {
-    Stored *stored = &caches->store->stored;
+    const Stored *stored = &caches->store->stored;
+    const uint64_t program = caches->run->info.instance.program_id;
     if (!caches->run->plan.remember_caches || !atomic_load_explicit(&stored->open, memory_order_acquire))
         return NULL;
     History *history = histories;
-    while (history && (history->program != stored->program ||
-                       memcmp(history->identity, stored->identity, sizeof history->identity) != 0))
+    while (history &&
+           (history->program != program || memcmp(history->identity, stored->identity, sizeof history->identity) != 0))
         history = history->next;
     if (history || !(history = calloc(1, sizeof *history)))
         return history;
-    history->program = stored->program;
+    history->program = program;
     memcpy(history->identity, stored->identity, sizeof history->identity);
     history->next = histories;
     histories = history;
-    folder_names(stored->directory, look_at, stored);
+    folder_names(stored->directory, look_at, caches->store);
     if (history->files > MANY_FILES || history->bytes > MANY_BYTES)
         atomic_store(&caches->store->wants_work, true);
     return history;

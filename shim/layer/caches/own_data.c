@@ -1,5 +1,4 @@
 /* own_data.c - see caches.h */
-#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* crash_marker.c - see crash.h */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

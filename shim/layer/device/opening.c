@@ -30,8 +30,6 @@ static bool find_folder(Store *store, const uint8_t identity[PYLAYER_DIGEST_BYTE
     bool system_is_own = false;
     digest_name(name, identity, "");
     memcpy(stored->identity, identity, sizeof stored->identity);
-    stored->program = store->run->info.instance.program_id;
-    stored->every_program = store->kept.reads_all;
     free(stored->directory); /* of the attempt before policy looked into the folder */
     free(stored->system);
     system_store_path(root);

@@ -10,7 +10,6 @@ typedef struct Driver {
     VkDevice handle;
     bool cache_control;
     bool feedback;
-    const VkAllocationCallbacks *own_allocator; /* replaces the application's in the driver; NULL if unused */
 
     PFN_vkGetDeviceProcAddr get_device_proc_addr;
 #define MEMBER(group, member, type, name) type member;
@@ -19,8 +18,5 @@ typedef struct Driver {
     PFN_vkGetShaderModuleIdentifierEXT get_module_identifier; /* NULL if the application did not enable the feature */
     PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
 } Driver;
-
-/* Returns the memory that the driver's device uses in place of the application's callbacks: allocator.c. */
-const VkAllocationCallbacks *own_allocator(void);
 
 #endif

@@ -131,9 +131,7 @@ static NOT_INLINED bool judge(Run *run, Frames *frames, const FrameStream *strea
     raise_to(&frames->longest_ns, took_ns, &totals->longest_frame_ns);
     if (!late)
         return false;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    raise_to(&frames->last_late_s, (uint64_t)now.tv_sec, &totals->last_late_s);
+    raise_to(&frames->last_late_s, wall_clock_ns() / 1000000000, &totals->last_late_s);
     count(&totals->late_frames, 1);
     if (2 * pipelines_ns >= took_ns - usual_ns)
         count(&totals->late_by_pipelines, 1);
@@ -183,13 +181,6 @@ void frames_end_pipelines(uint64_t began_ns)
 
 /* ---- a present ------------------------------------------------------------------------------------- */
 
-static void put_into_ring(Frames *frames, PylayerFrame frame)
-{
-    pthread_mutex_lock(&frames->mutex);
-    frames->ring[frames->written++ % FRAME_RING] = frame;
-    pthread_mutex_unlock(&frames->mutex);
-}
-
 /* Notes a frame that was not late, with the generated ones that follow it at once. */
 static void note_in_time(FrameStream *stream, uint64_t time)
 {
@@ -209,8 +200,12 @@ static void note_frame(Run *run, Frames *frames, FrameStream *stream, uint64_t t
     atomic_store_explicit(&stream->last_ns, time, memory_order_relaxed);
     atomic_store_explicit(&stream->thread, thread_id(), memory_order_relaxed);
     atomic_store_explicit(&stream->frames, before + 1, memory_order_relaxed);
-    if (frames->ring)
-        put_into_ring(frames, (PylayerFrame){time, (uint32_t)before + 1, thread_id(), stream->id});
+    if (frames->ring) {
+        pthread_mutex_lock(&frames->mutex);
+        frames->ring[frames->written++ % FRAME_RING] =
+            (PylayerFrame){time, (uint32_t)before + 1, thread_id(), stream->id};
+        pthread_mutex_unlock(&frames->mutex);
+    }
     count(&counters_of(run)->totals.frames, 1);
     if (!before && atomic_compare_exchange_strong(&frames->first_ns, &(uint64_t){0}, time))
         count(&counters_of(run)->totals.first_frame_ns, time);

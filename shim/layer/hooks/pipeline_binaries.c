@@ -8,11 +8,6 @@
 #include "driver/dispatch.h"
 #include "process/process.h"
 
-static Device *find_device(VkDevice handle)
-{
-    return dispatch_find(&device_table, dispatch_key(handle));
-}
-
 /* Returns false if the driver must not get one of the binaries. */
 static bool admits(Device *device, const VkPipelineBinaryKeysAndDataKHR *from)
 {
@@ -39,7 +34,7 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const VkPipelineCreateInfoKHR *info,
                                                        VkPipelineBinaryKeyKHR *key)
 {
-    Device *device = find_device(handle);
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (info)
         atomic_store_explicit(&device->binaries.app_keeps, true, memory_order_relaxed);
     return device->driver.get_pipeline_key(handle, info, key);
@@ -50,7 +45,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
                                                                const VkAllocationCallbacks *allocator,
                                                                VkPipelineBinaryHandlesInfoKHR *out)
 {
-    Device *device = find_device(handle);
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (!process_is_forked_child() && device->binaries.app_enabled) {
         if (info->pKeysAndDataInfo && out->pPipelineBinaries && device->run.plan.check_binaries &&
             !admits(device, info->pKeysAndDataInfo)) {
@@ -66,7 +61,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,
                                                               VkPipelineBinaryKeyKHR *key, size_t *size, void *data)
 {
-    Device *device = find_device(handle);
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
     VkResult result = device->driver.get_pipeline_binary_data(handle, info, key, size, data);
     if (result == VK_SUCCESS && data && *size > 0 && device->binaries.app_enabled && device->run.plan.check_binaries &&
         !process_is_forked_child())

@@ -82,13 +82,10 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     message->kept =
         message->skip == PYLAYER_SKIP_NO && decision_find(message, &device->store.kept, &device->state.wanted);
     if (message->kept) {
-        device->run.plan = device->store.kept.plan;
         /* At level info policy starts now, because somebody wants to see what it logs. */
         device->run.planned = mailbox_post(message, log_enabled(PYLAYER_LOG_INFO), UINT64_MAX);
-        if (!device->run.planned) {
-            device->run.plan = (PylayerPlan){0};
-            device->store.kept = (PylayerDecision){0};
-        }
+        if (device->run.planned)
+            device->run.plan = device->store.kept.plan;
         return;
     }
     device->run.planned = mailbox_request(message, ANSWER_WAIT_NS);
@@ -130,15 +127,9 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
 static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
-    bool keeps = mode_keeps(device->run.plan.mode);
-    FeatureWishes wishes = {
-        .keeps = keeps,
-        .binaries = device->run.plan.mode == PYLAYER_MODE_BINARIES,
-        .driver_cache_off = keeps && device->run.plan.driver_cache_off,
-    };
     DeviceRequest request;
     VkDevice untouched = *handle;
-    device_request_build(&request, info, support, wishes);
+    device_request_build(&request, info, support, &device->run.plan);
     VkResult result = call_down(device, mine, request.changed ? &request.info : info, allocator, handle);
     device_request_free(&request);
     if (result != VK_SUCCESS && request.changed) {
@@ -166,8 +157,9 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
                                device->driver.get_pipeline_binary_data && device->driver.release_captured_pipeline_data;
 }
 
-static void device_free(Device *device)
+static void device_end(Device *device)
 {
+    marker_remove(&device->crash);
     caches_close(&device->caches);
     stored_close(&device->store.stored);
     shaders_close(&device->shaders);
@@ -228,7 +220,9 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
 {
     const PylayerPlan *plan = &device->run.plan;
     Store *store = &device->store;
-    device->run.sees_frames = (plan->mode != PYLAYER_MODE_OFF || plan->tell_creations) && features_swapchain(info);
+    device->run.sees_frames =
+        (plan->mode != PYLAYER_MODE_OFF || plan->tell_creations) &&
+        is_named(info->enabledExtensionCount, info->ppEnabledExtensionNames, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
     int mode = select_mode(device);
@@ -261,12 +255,6 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
     }
 }
 
-static void device_end(Device *device)
-{
-    marker_remove(&device->crash);
-    device_free(device);
-}
-
 /* Tells policy that the device has ended, so that it frees what it holds for it. Does not wait. */
 static void tell_end(const Device *device)
 {
@@ -297,9 +285,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    if (mode_keeps(device->run.plan.mode) && (allocator || instance->application_allocates))
-        device->driver.own_allocator = own_allocator();
-    const VkAllocationCallbacks *below = device->driver.own_allocator ? device->driver.own_allocator : allocator;
+    const VkAllocationCallbacks *below = callbacks_below(instance, allocator);
     VkResult result = create_below(device, info, below, &support, mine, handle);
     if (result != VK_SUCCESS)
         return end_unmade(device, result);
@@ -353,6 +339,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     cells_close(&device->caches);
     binaries_destroy(&device->binaries);
     dispatch_remove(&device_table, dispatch_key(handle));
-    device->driver.destroy_device(handle, device->driver.own_allocator ? device->driver.own_allocator : allocator);
+    device->driver.destroy_device(handle, callbacks_below(device->instance, allocator));
     device_end(device);
 }

@@ -106,11 +106,6 @@ bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
            requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
 }
 
-bool features_swapchain(const VkDeviceCreateInfo *info)
-{
-    return requests_extension(info, VK_KHR_SWAPCHAIN_EXTENSION_NAME);
-}
-
 void features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                     uint32_t device_api_version, FeatureSupport *support)
 {
@@ -206,22 +201,23 @@ void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info
 }
 
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
-                          FeatureWishes wishes)
+                          const PylayerPlan *plan)
 {
-    bool set[ADDITIONS] = {false}, needed[ADDITIONS];
+    bool set[ADDITIONS] = {false}, needed[ADDITIONS], keeps = mode_keeps(plan->mode);
     device_request_plain(request, info, support);
     request->extensions = malloc((info->enabledExtensionCount + ADDITIONS) * sizeof *request->extensions);
     if (!request->extensions)
         return;
-    set[ADD_CACHE_CONTROL] = wishes.keeps && support->supported[ADD_CACHE_CONTROL] &&
-                             !support->requested[ADD_CACHE_CONTROL] && can_set(info, ADD_CACHE_CONTROL);
+    set[ADD_CACHE_CONTROL] = keeps && support->supported[ADD_CACHE_CONTROL] && !support->requested[ADD_CACHE_CONTROL] &&
+                             can_set(info, ADD_CACHE_CONTROL);
     /* A pipeline that cannot be a binary is kept as a cell, and cells need cache control. */
-    set[ADD_BINARIES] = wishes.binaries && (set[ADD_CACHE_CONTROL] || support->requested[ADD_CACHE_CONTROL]) &&
+    set[ADD_BINARIES] = plan->mode == PYLAYER_MODE_BINARIES &&
+                        (set[ADD_CACHE_CONTROL] || support->requested[ADD_CACHE_CONTROL]) &&
                         support->supported[ADD_BINARIES] && !support->requested[ADD_BINARIES] &&
                         can_set(info, ADD_BINARIES) && can_set(info, ADD_MAINTENANCE5);
     set[ADD_MAINTENANCE5] = set[ADD_BINARIES] && !support->requested[ADD_MAINTENANCE5];
-    bool off = wishes.driver_cache_off && support->supported[ADD_BINARIES] && !support->internal_cache_control &&
-               support->binary_properties.pipelineBinaryInternalCacheControl;
+    bool off = keeps && plan->driver_cache_off && support->supported[ADD_BINARIES] &&
+               !support->internal_cache_control && support->binary_properties.pipelineBinaryInternalCacheControl;
     if (!set_features(request, set)) {
         device_request_free(request);
         device_request_plain(request, info, support);
@@ -231,7 +227,7 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
         put_in_front(request, &request->internal_cache_control,
                      VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
     memcpy(needed, set, sizeof needed);
-    needed[ADD_FEEDBACK] = wishes.keeps && support->supported[ADD_FEEDBACK];
+    needed[ADD_FEEDBACK] = keeps && support->supported[ADD_FEEDBACK];
     /* The extension alone, without its feature, allows VkDevicePipelineBinaryInternalCacheControlKHR. */
     needed[ADD_BINARIES] = needed[ADD_MAINTENANCE5] = set[ADD_BINARIES] || off;
     add_extensions(request, support, needed);

@@ -17,13 +17,6 @@ typedef struct FeatureSupport {
     VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties; /* 0 without VK_KHR_pipeline_binary */
 } FeatureSupport;
 
-/* What the layer wants of a device. */
-typedef struct FeatureWishes {
-    bool keeps;    /* creation feedback and pipelineCreationCacheControl */
-    bool binaries; /* pipelineBinaries, too */
-    bool driver_cache_off;
-} FeatureWishes;
-
 /* A struct whose only member after sType and pNext is a feature. */
 typedef struct OneFeature {
     VkStructureType sType;
@@ -47,11 +40,10 @@ void features_query(const Instance *instance, VkPhysicalDevice physical, const V
                     uint32_t device_api_version, FeatureSupport *support);
 /* Returns true if the application enables shaderModuleIdentifier. */
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
-/* Returns true if the application enables VK_KHR_swapchain. */
-bool features_swapchain(const VkDeviceCreateInfo *info);
-/* Adds what is wished for, each if it is supported. */
+/* Adds what the plan needs, each if it is supported: creation feedback and pipelineCreationCacheControl if the mode
+ * keeps pipelines, and pipelineBinaries if they are to be binaries. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
-                          FeatureWishes wishes);
+                          const PylayerPlan *plan);
 /* Makes a request with nothing added. */
 void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
 void device_request_free(DeviceRequest *request);

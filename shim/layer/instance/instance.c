@@ -95,7 +95,6 @@ static void resolve(Instance *instance, const VkLayerInstanceLink *link)
     PFN_vkGetInstanceProcAddr next = link->pfnNextGetInstanceProcAddr;
     VkInstance handle = instance->handle;
     instance->get_instance_proc_addr = next;
-    instance->get_physical_device_proc_addr = link->pfnNextGetPhysicalDeviceProcAddr;
     instance->destroy_instance = (PFN_vkDestroyInstance)next(handle, "vkDestroyInstance");
     instance->get_properties = (PFN_vkGetPhysicalDeviceProperties)next(handle, "vkGetPhysicalDeviceProperties");
     instance->get_properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2");
@@ -158,7 +157,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     describe_program(&instance->info, info->pApplicationInfo);
     instance->active = is_active(instance);
     bool add_properties2 = instance->active && wants_properties2(info, instance->info.api_version);
-    VkResult result = create_below(link, info, allocator, add_properties2, handle);
+    const VkAllocationCallbacks *below = callbacks_below(instance, allocator);
+    VkResult result = create_below(link, info, below, add_properties2, handle);
     if (result != VK_SUCCESS) {
         free_instance(instance);
         return result;
@@ -166,12 +166,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     instance->handle = *handle;
     if (instance->active)
         instance->object = state_of_instance(info);
-    instance->application_allocates = allocator != NULL;
     instance->debug_utils =
         is_named(info->enabledExtensionCount, info->ppEnabledExtensionNames, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
-        instance->destroy_instance(*handle, allocator);
+        instance->destroy_instance(*handle, below);
         free_instance(instance);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
@@ -185,6 +184,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance handle, const VkAllo
     Instance *instance = dispatch_remove(&instance_table, dispatch_key(handle));
     if (!instance)
         return;
-    instance->destroy_instance(handle, allocator);
+    instance->destroy_instance(handle, callbacks_below(instance, allocator));
     free_instance(instance);
 }

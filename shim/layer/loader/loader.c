@@ -152,15 +152,6 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     return hooked ? command->hook : next;
 }
 
-/* Physical-device commands that the loader does not know. The layer has none of its own. */
-static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(VkInstance handle, const char *name)
-{
-    Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
-    if (!instance || !instance->get_physical_device_proc_addr)
-        return NULL;
-    return instance->get_physical_device_proc_addr(instance->handle, name);
-}
-
 /* The only exported name apart from those that the C runtime needs (LLP_LAYER_4/5). */
 __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
@@ -171,6 +162,6 @@ vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
     interface->loaderLayerInterfaceVersion = 2;
     interface->pfnGetInstanceProcAddr = layer_GetInstanceProcAddr;
     interface->pfnGetDeviceProcAddr = layer_GetDeviceProcAddr;
-    interface->pfnGetPhysicalDeviceProcAddr = layer_GetPhysicalDeviceProcAddr;
+    interface->pfnGetPhysicalDeviceProcAddr = NULL; /* the layer hooks no command that the loader does not know */
     return VK_SUCCESS;
 }

@@ -4,10 +4,7 @@
  * One queue under one mutex. The policy thread holds that mutex only during a list operation, never while it runs
  * Python. A cache hit in pipeline creation does not use the mailbox at all.
  */
-#define _GNU_SOURCE
-#include <limits.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "mailbox/mailbox.h"
 #include "process/process.h"
@@ -17,11 +14,10 @@
  * because its sender may be waiting for the answer. */
 #define LINGER_NS 20000000ull
 
-/* Policy's thread checks whether it is the only one left: at the shortest and the longest interval, and at the longest
- * once main has ended. */
+/* A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So that has
+ * to end when it is the only one left, and checks whether it is: less often the longer nothing happens. */
 #define LOOK_NS 10000000ull
-#define LOOK_SELDOM_NS 60000000000ull
-#define LOOK_AFTER_MAIN_NS 2000000000ull
+#define LOOK_SELDOM_NS 2000000000ull
 
 /* If policy hangs, at most this many messages wait for it, of all types. */
 #define MOST_MESSAGES 65536
@@ -62,44 +58,12 @@ static bool libraries_open;
  * a policy that hangs costs one deadline and not one for each call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
 
-/*
- * A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So
- * policy's thread must end when it is the only one left, which can happen only after main called pthread_exit. A
- * thread-specific value of the main thread, set when that sends its first message, reports it. If the main thread never
- * sent a message, policy has to check for itself, less often the longer nothing happens.
- */
-static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
-static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
 static uint64_t idle_since, looked_at; /* used by the policy thread */
 
-static void main_thread_ends(void *unused)
+static uint64_t next_look(void)
 {
-    (void)unused;
-    if (process_is_forked_child() || !mutex_can_be_had(&mutex))
-        return;
-    pthread_mutex_lock(&mutex);
-    main_thread = MAIN_ENDED;
-    idle_since = now_ns();
-    pthread_cond_signal(&arrivals);
-    pthread_mutex_unlock(&mutex);
-}
-
-static void meet_sender_locked(void)
-{
-    static _Thread_local bool met;
-    if (!met && main_thread == MAIN_NEVER_SEEN && gettid() == getpid() &&
-        pthread_setspecific(main_thread_key, &main_thread) == 0)
-        main_thread = MAIN_TELLS;
-    met = true;
-}
-
-static uint64_t next_look_locked(void)
-{
-    if (main_thread == MAIN_TELLS)
-        return UINT64_MAX;
     uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = (since - idle_since) / 4;
-    uint64_t most = main_thread == MAIN_ENDED ? LOOK_AFTER_MAIN_NS : LOOK_SELDOM_NS;
-    return since + (pause < LOOK_NS ? LOOK_NS : pause < most ? pause : most);
+    return since + (pause < LOOK_NS ? LOOK_NS : pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
 }
 
 void mailbox_open(void (*start)(void))
@@ -107,7 +71,6 @@ void mailbox_open(void (*start)(void))
     idle_since = now_ns();
     cond_init_monotonic(&arrivals);
     cond_init_monotonic(&answers);
-    pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;
     start_policy = start;
@@ -186,7 +149,6 @@ static void push_locked(Envelope *envelope)
 {
     const uint32_t type = envelope->message.type;
     bool was_empty = head == NULL;
-    meet_sender_locked();
     append_locked(envelope);
     hurry |= envelope->awaited || (type != PYLAYER_MSG_CELL && type != PYLAYER_MSG_STATE);
     if (was_empty || hurry)
@@ -332,20 +294,6 @@ void message_done(PylayerMessage *message)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Releases the mutex and checks whether the program's last thread has ended. If so, returns a message that has policy
- * write what is queued. After that, policy's thread ends too. Returns NULL otherwise. */
-static PylayerMessage *look_around_locked(uint64_t now)
-{
-    bool main_has_ended;
-    looked_at = now;
-    pthread_mutex_unlock(&mutex);
-    over = process_is_over(&main_has_ended);
-    pthread_mutex_lock(&mutex);
-    if (main_has_ended)
-        main_thread = MAIN_ENDED;
-    return over ? message_new(PYLAYER_MSG_FLUSH, 0) : NULL;
-}
-
 PylayerMessage *mailbox_next(int64_t timeout_ns)
 {
     if (over) {
@@ -359,13 +307,17 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
     if (!head)
         hurry = false;
     while (open_ && !message) {
-        uint64_t now = now_ns(), next = head ? hurry ? 0 : idle_since + LINGER_NS : next_look_locked();
+        uint64_t now = now_ns(), next = head ? hurry ? 0 : idle_since + LINGER_NS : next_look();
         if (now >= next && head) {
             hurry = true;
             idle_since = now;
             message = &pop_locked()->message;
         } else if (now >= next) {
-            message = look_around_locked(now);
+            looked_at = now;
+            pthread_mutex_unlock(&mutex);
+            over = process_is_over();
+            pthread_mutex_lock(&mutex);
+            message = over ? message_new(PYLAYER_MSG_FLUSH, 0) : NULL; /* policy writes what is queued, and ends */
         } else if (now >= give_up) {
             break;
         } else {
@@ -375,11 +327,6 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
     }
     pthread_mutex_unlock(&mutex);
     return message;
-}
-
-bool mailbox_outlives_program(void)
-{
-    return over;
 }
 
 int32_t mailbox_answer(PylayerMessage *message)

@@ -46,9 +46,6 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
-/* Returns true once mailbox_next has found that the program's last thread has ended. Later calls of it return no
- * message. */
-bool mailbox_outlives_program(void);
 int32_t mailbox_answer(PylayerMessage *message);
 void mailbox_release(PylayerMessage *message);
 

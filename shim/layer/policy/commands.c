@@ -1,5 +1,4 @@
 /* commands.c - the functions of PylayerShim, which policy calls on the policy thread. */
-#define _GNU_SOURCE
 #include "mailbox/mailbox.h"
 #include "device/devices.h"
 #include "frames/frames.h"

@@ -6,7 +6,6 @@
  * it in the store (pylayer/store/decisions.py). The file's name is the digest of all but the last of these. The
  * decision itself says from which `.verdict` files it was compiled (index_read_folder).
  */
-#define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ void decision_describe(PylayerMessage *message)
     const char *executable = executable_name();
     /* Policy may yet read a file that could not be read here. Runs that cannot read it must not find its decision. */
     if (!policy->known)
-        return;
+        return; /* policy keeps no decision under a key of zeros */
     memset(&key, 0, sizeof key);
     memcpy(&key.info, &message->info, sizeof key.info);
     memcpy(key.build, PYLAYER_BUILD_ID, sizeof key.build);
@@ -64,12 +63,10 @@ static bool read_decision(const uint8_t key[PYLAYER_DIGEST_BYTES], PylayerDecisi
 
 bool decision_find(const PylayerMessage *message, PylayerDecision *decision, bool *unrecorded)
 {
-    static const uint8_t none[PYLAYER_DIGEST_BYTES];
     char root[PATH_BYTES], path[PATH_BYTES + 48];
     store_path(root, "");
     *unrecorded = false;
-    if (memcmp(message->decision_key, none, sizeof none) == 0 || !*root || !is_own_root(root) ||
-        !read_decision(message->decision_key, decision))
+    if (!*root || !is_own_root(root) || !read_decision(message->decision_key, decision))
         return false;
     snprintf(path, sizeof path, "%s/state/%016" PRIx64 ".unrecorded", root, /* file_kinds.UNRECORDED */
              message->info.instance.program_id);

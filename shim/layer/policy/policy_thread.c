@@ -160,13 +160,13 @@ static void run_policy(void)
     if (!library)
         return;
     PolicyRunFn run = (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run");
-    const IsolatedFrom program = {environment_all(), program_holds_python, mailbox_close, process_links};
-    /* The search takes the dynamic linker's lock. A child forked meanwhile would find that lock held for ever. */
-    process_links(true);
-    bool python = program_holds_python();
-    process_links(false);
+    char site[PATH_MAX];
+    snprintf(site, sizeof site, "%s", own_directory);
+    *strrchr(site, '/') = '\0';
+    const IsolatedFrom program = {environment_all(),    environment_get, site,
+                                  program_holds_python, mailbox_close,   process_links};
     if (run)
-        run(&shim_commands, &program, python);
+        run(&shim_commands, &program);
     else
         log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " comes from another build; reinstall pylayer");
@@ -192,15 +192,11 @@ static void *policy_main(void *unused)
 {
     (void)unused;
     schedule_in_background();
-    pthread_setname_np(pthread_self(), POLICY_THREAD_NAME);
-    write_quietly_on_own_thread();
+    pthread_setname_np(pthread_self(), "pylayer-policy");
     pthread_cleanup_push(ended, NULL);
     run_policy();
     pthread_cleanup_pop(1);
-    /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
-    if (mailbox_outlives_program())
-        exit(0);
-    return NULL;
+    return NULL; /* the C library calls exit() when a process's last thread ends */
 }
 
 /* A message needs policy. The program may have changed its root directory, its user or its limits since

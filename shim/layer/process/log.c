@@ -142,36 +142,22 @@ static void make_harmless(char *line, size_t length)
     }
 }
 
-static _Thread_local bool on_own_thread;
-
-void write_quietly_on_own_thread(void)
-{
-    on_own_thread = true;
-}
-
 /* Uses one write, so that lines of several threads and processes do not mix. Writing to a pipe without a reader, or
- * to a file at RLIMIT_FSIZE, raises a signal that would end the program, so it is blocked and removed. */
+ * to a file at RLIMIT_FSIZE, raises a signal that would end the program, so it is blocked and removed. If the program
+ * blocks it itself, that may be one which it has not taken yet: its own write has failed, too. */
 ssize_t write_quietly(int fd, const void *data, size_t size)
 {
-    sigset_t ends, pending, previous;
+    sigset_t ends, previous;
     sigemptyset(&ends);
     sigaddset(&ends, SIGPIPE);
     sigaddset(&ends, SIGXFSZ);
-    sigemptyset(&pending);
     pthread_sigmask(SIG_BLOCK, &ends, &previous);
-    /* Only a blocked signal can be pending already. Sandboxes allow few calls: Chromium's ends the process for this
-     * one. */
-    if (!on_own_thread && (sigismember(&previous, SIGPIPE) || sigismember(&previous, SIGXFSZ)))
-        sigpending(&pending);
     ssize_t written = write(fd, data, size);
     if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
-        int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
-        sigset_t one;
-        sigemptyset(&one);
-        sigaddset(&one, raised);
-        const struct timespec now = {0};
-        if (!sigismember(&pending, raised))
-            sigtimedwait(&one, NULL, &now);
+        int reason = errno;
+        while (sigtimedwait(&ends, NULL, &(struct timespec){0}) > 0)
+            ;
+        errno = reason;
     }
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
     return written;

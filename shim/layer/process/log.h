@@ -9,8 +9,6 @@
 
 void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum PylayerLogLevel level);
-/* Call it on a thread of our own, which blocks all signals. */
-void write_quietly_on_own_thread(void);
 /* One write, without the signals of a pipe that nobody reads and of RLIMIT_FSIZE. Returns as write does. */
 ssize_t write_quietly(int fd, const void *data, size_t size);
 

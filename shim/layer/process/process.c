@@ -6,7 +6,6 @@
  * the environment.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <signal.h>
@@ -109,41 +108,10 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-/* Returns the state of a thread as proc(5) names it, and whether it is policy's or one that policy made. Returns 0 if
- * the thread is gone, or its state cannot be read. */
-static char state_of_thread(const char *thread, bool *is_ours)
+bool process_is_over(void)
 {
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
-    size_t length = read_text(path, text, sizeof text);
-    const char *name = strchr(text, '('), *end = strrchr(text, ')');
-    if (!length || !name || !end || strlen(end) < 3)
-        return '\0';
-    *is_ours = strncmp(name, "(" POLICY_THREAD_NAME ")", (size_t)(end + 1 - name)) == 0;
-    return end[2];
-}
-
-/* While main is there, the directory is not read: a sandbox may not allow that. While it is read, a thread may start
- * another one and end. So the names that were read, with . and .., must be as many as the directory has links: one for
- * each. */
-bool process_is_over(bool *main_has_ended)
-{
-    char main[24];
-    struct stat found;
-    nlink_t names = 0;
-    bool is_ours;
-    snprintf(main, sizeof main, "%d", getpid());
-    char state = state_of_thread(main, &is_ours);
-    *main_has_ended = state == 'Z' || state == 'X';
-    DIR *threads = *main_has_ended ? opendir("/proc/self/task") : NULL;
-    bool over = threads != NULL;
-    for (const struct dirent *one; over && (one = readdir(threads)); names++)
-        over = one->d_name[0] == '.' || strcmp(one->d_name, main) == 0 ||
-               (state_of_thread(one->d_name, &is_ours) != '\0' && is_ours);
-    over = over && fstat(dirfd(threads), &found) == 0 && found.st_nlink == names;
-    if (threads)
-        closedir(threads);
-    return over;
+    ProcessStat own;
+    return process_stat("/proc/self/stat", &own) && own.main_has_ended && own.threads == 2;
 }
 
 /* ---- fork -------------------------------------------------------------------------------------- */

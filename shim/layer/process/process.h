@@ -61,14 +61,19 @@ bool process_await_policy(pthread_cond_t *signal, pthread_mutex_t *mutex, uint64
  * crashes without room. */
 bool process_has_room(void);
 
-/* Threads that the policy thread creates inherit its name. */
-#define POLICY_THREAD_NAME "pylayer-policy"
-
 /* Starts our thread, detached. Call it once. Returns 0, or why there is none. */
 int thread_start(void *(*main)(void *), size_t stack_bytes);
 
-/* Returns true if no thread of the program is left, so that only ours keeps the process. Reads /proc. main_has_ended:
- * main has called pthread_exit. */
-bool process_is_over(bool *main_has_ended);
+/* Of /proc/<pid>/stat. */
+typedef struct ProcessStat {
+    bool main_has_ended; /* other threads may go on */
+    unsigned long long threads, start_ticks;
+} ProcessStat;
+
+/* Returns false, with errno set, if the file cannot be read or understood: process_stat.c. */
+bool process_stat(const char *path, ProcessStat *out);
+/* Returns true if main has called pthread_exit and no thread but policy's is left, so that only that keeps the process.
+ * Threads that a policy class has made keep it, too. */
+bool process_is_over(void);
 
 #endif

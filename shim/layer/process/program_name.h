@@ -2,7 +2,6 @@
 #ifndef PYLAYER_PROGRAM_NAME_H
 #define PYLAYER_PROGRAM_NAME_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define NAME_ROOM 8192 /* so in pylayer/cli/status.py */

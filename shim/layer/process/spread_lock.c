@@ -5,7 +5,6 @@
  * as those of a pthread_rwlock_t do. A writer raises a flag and then reads all the counts. Either the reader sees the
  * flag or the writer sees the reader, because both write first and then read, sequentially consistent.
  */
-#define _GNU_SOURCE
 #include "process/spread_lock.h"
 
 #include <sched.h>

@@ -86,14 +86,6 @@ static void add_handle(Walk *walk, VkObjectType type, const uint64_t *handle, co
     walk->ended |= named == 0;
 }
 
-static void begin(Description *description, Shaders *shaders, bool quick)
-{
-    description->walk =
-        (Walk){.facts = FACT_HASHED | FACT_STAGES, .quick = quick, .bytes = add_bytes, .handle = add_handle};
-    description->shaders = shaders;
-    description->hash = description->used = 0;
-}
-
 void fingerprint_note_library(Shaders *shaders, VkPipeline library, uint64_t fingerprint)
 {
     shared_map_put(&shaders->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
@@ -110,8 +102,11 @@ static uint64_t hash_pipeline(Shaders *shaders, const PipelineCall *call, uint32
     bool linked = pipeline_is_linked(call, info);
     if (stage_count == 0 && !subsets && !linked)
         return 0;
-    Description description;
-    begin(&description, shaders, quick);
+    Description description; /* most of its words are never used */
+    description.walk =
+        (Walk){.facts = FACT_HASHED | FACT_STAGES, .quick = quick, .bytes = add_bytes, .handle = add_handle};
+    description.shaders = shaders;
+    description.hash = description.used = 0;
     description.walk.facts |= (linked ? FACT_LINKED : 0) | (stage_count == 0 ? FACT_NO_STAGES : 0);
     if (call->point == BIND_GRAPHICS)
         pipeline_learn(&description.walk, &info->graphics, subsets, stage_count);

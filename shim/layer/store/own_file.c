@@ -1,5 +1,4 @@
 /* own_file.c - see run_file.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* owner.c - see store_format.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,29 +7,23 @@
 #include <unistd.h>
 
 #include "process/digest.h"
+#include "process/process.h"
 #include "process/trusted.h"
 #include "store/store_format.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Owner own;
 
-/* Fields 3, 20 and 22 of /proc/<pid>/stat. The state is that of the first thread, which may end before the others.
- * Returns OWNER_DEAD if there is no such process, or only its parent has not noticed yet that it is dead. */
+/* Returns OWNER_DEAD if there is no such process, or only its parent has not noticed yet that it is dead. */
 static OwnerState look_up(uint32_t pid, uint64_t *ticks)
 {
-    char path[32], text[1024];
+    char path[32];
+    ProcessStat found;
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    if (read_text(path, text, sizeof text) == 0)
+    if (!process_stat(path, &found))
         return errno == ENOENT || errno == ESRCH ? OWNER_DEAD : OWNER_ELSEWHERE;
-    /* The name before the last parenthesis may hold anything. */
-    const char *end = strrchr(text, ')');
-    char state;
-    unsigned long long threads, start;
-    if (!end || sscanf(end + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu",
-                       &state, &threads, &start) != 3)
-        return OWNER_ELSEWHERE;
-    *ticks = start;
-    return (state == 'Z' || state == 'X') && threads <= 1 ? OWNER_DEAD : OWNER_ALIVE;
+    *ticks = found.start_ticks;
+    return found.main_has_ended && found.threads <= 1 ? OWNER_DEAD : OWNER_ALIVE;
 }
 
 /* /proc may be that of another pid namespace, where our numbers are those of other processes. */

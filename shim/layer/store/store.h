@@ -47,10 +47,8 @@ typedef struct Stored {
     atomic_bool open;
     atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
     atomic_bool behind; /* a file is gone, or something could not be opened at this moment: there may be more */
-    bool every_program; /* not only this one's files */
     bool own;           /* the folder can be trusted; otherwise it is not looked into */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
-    uint64_t program;
     char *directory;
     char *system;             /* the same folder of the system's store; NULL if there is none that can be trusted */
     char outside[PATH_BYTES]; /* the folder's directory for crash markers in memory; empty: there can be none */

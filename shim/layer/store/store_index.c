@@ -1,5 +1,4 @@
 /* store_index.c - see store.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +123,7 @@ static bool read_table(int fd, uint64_t place, StoredFile *file)
 static void note_journal(const Store *store, const FileHeader *header, uint64_t size, const StoredFile *file,
                          StoredFound *found)
 {
-    if (file->system || file->has_table || header->program != store->stored.program ||
+    if (file->system || file->has_table || header->program != store->run->info.instance.program_id ||
         (!name_ends(file->name, ".closed") && owner_state(&header->owner) != OWNER_DEAD))
         return;
     found->work |= ++found->journals > MANY_JOURNALS;
@@ -201,38 +200,30 @@ typedef struct Reading {
     Store *store;
     StoredFound *found;
     char prefix[PROGRAM_PREFIX_BYTES];
-    bool fine; /* as index_read_folder returns */
+    bool system; /* of the system's store, only packs count */
+    bool fine;   /* as index_read_folder returns */
 } Reading;
 
 static void look_at(void *to, int directory, const char *name)
 {
     Reading *reading = to;
     Store *store = reading->store;
-    const Stored *stored = &store->stored;
     StoredFound *found = reading->found;
-    bool own = name_begins(name, reading->prefix);
-    if (name_ends(name, LIVE_SUFFIX))
+    bool own = name_begins(name, reading->prefix), system = reading->system;
+    if (!system && name_ends(name, LIVE_SUFFIX))
         reading->fine &= !live_may_be_dead(directory, name, own, &found->ended);
-    if (name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
+    if (!system && name_ends(name, ".verdict") && (own || name_begins(name, EVERY_PROGRAM)))
         found->block_files += digest64(name, strlen(name), 0);
-    if (!stored->every_program && !own)
+    if (!store->kept.reads_all && !own)
         return;
-    if (name_ends(name, ".pack") || name_ends(name, ".journal") || name_ends(name, ".closed"))
-        add_file(store, name, false, found);
-}
-
-static void look_at_system(void *to, int directory, const char *name)
-{
-    (void)directory;
-    Reading *reading = to;
-    if ((reading->store->stored.every_program || name_begins(name, reading->prefix)) && name_ends(name, ".pack"))
-        add_file(reading->store, name, true, reading->found);
+    if (name_ends(name, ".pack") || (!system && (name_ends(name, ".journal") || name_ends(name, ".closed"))))
+        add_file(store, name, system, found);
 }
 
 static Reading reading_of(Store *store, StoredFound *found)
 {
     Reading reading = {.store = store, .found = found, .fine = true};
-    program_prefix(reading.prefix, store->stored.program);
+    program_prefix(reading.prefix, store->run->info.instance.program_id);
     return reading;
 }
 
@@ -244,8 +235,10 @@ static bool read_names(Reading *reading)
     bool read = !stored->own || folder_names(stored->directory, look_at, reading);
     if (!read)
         atomic_store(&stored->behind, true);
+    reading->system = true;
     if (read && stored->system)
-        folder_names(stored->system, look_at_system, reading);
+        folder_names(stored->system, look_at, reading);
+    reading->system = false;
     return read;
 }
 

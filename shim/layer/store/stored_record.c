@@ -1,5 +1,4 @@
 /* stored_record.c - see store.h */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -39,9 +39,7 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
     if (call->point == BIND_RAY_TRACING) {
         if (library)
             return PYLAYER_KIND_RAY_TRACING_LIBRARY;
-        return info->ray_tracing.pLibraryInfo && info->ray_tracing.pLibraryInfo->libraryCount
-                   ? PYLAYER_KIND_RAY_TRACING_LINKED
-                   : PYLAYER_KIND_RAY_TRACING;
+        return pipeline_is_linked(call, info) ? PYLAYER_KIND_RAY_TRACING_LINKED : PYLAYER_KIND_RAY_TRACING;
     }
     if (library)
         return PYLAYER_KIND_GRAPHICS_LIBRARY;
