@@ -33,12 +33,9 @@ static int32_t switch_off(uint64_t serial)
 static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 {
     Device *device = device_command_begin(serial);
-    Counters sums;
     bool ended = !device || atomic_load(&device->run.written); /* the layer has written the run's statistics */
-    if (device) {
-        counters_add_up(device->run.counters, &sums);
-        *out = sums.totals;
-    }
+    if (device)
+        counters_add_up(device->run.counters, out);
     device_command_end(device);
     return ended ? -1 : 0;
 }

@@ -37,7 +37,7 @@ void run_send_cell(Run *run, const PylayerCell *about, void *data, uint64_t size
 
 /* ---- counters ---------------------------------------------------------------------------------- */
 
-void counters_add_up(const Counters *counters, Counters *out)
+void counters_add_up(const Counters *counters, PylayerCounters *out)
 {
     uint64_t *sums = (uint64_t *)(void *)out;
     memset(out, 0, sizeof *out);
@@ -47,5 +47,5 @@ void counters_add_up(const Counters *counters, Counters *out)
             sums[i] += __atomic_load_n(&values[i], __ATOMIC_RELAXED);
     }
     for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-        out->totals.hits += out->totals.kind_hits[kind];
+        out->hits += out->kind_hits[kind];
 }

@@ -57,7 +57,7 @@ typedef struct Counters {
 } Counters;
 
 /* counters: THREAD_SLOTS of them. The sum has the hits in totals, too. */
-void counters_add_up(const Counters *counters, Counters *out);
+void counters_add_up(const Counters *counters, PylayerCounters *out);
 
 struct Frames;
 

@@ -34,18 +34,18 @@ void run_describe(const Store *store, char text[LIVE_TEXT_BYTES])
 static void write_run(OwnFile *file, const char *text, const Counters *counters, uint64_t ended_us)
 {
     char directory[PATH_BYTES], end[END_BYTES] = "died=b:1\n";
-    Counters sums;
+    PylayerCounters sums;
     if (ended_us)
         snprintf(end, sizeof end, "ended=f:%llu.%06llu\n", (unsigned long long)ended_us / 1000000,
                  (unsigned long long)ended_us % 1000000);
-    RecordHeader record = {.magic = {'C', 'N', 'T', 'D'}, .size = strlen(text) + sizeof end + sizeof sums};
+    RecordHeader record = {.magic = {'C', 'N', 'T', 'D'}, .size = strlen(text) + sizeof end + sizeof *counters};
     char *data = calloc(1, record.size);
     store_path(directory, "/runs");
     if (data && *directory) {
         counters_add_up(counters, &sums);
         memcpy(data, text, strlen(text));
         memcpy(data + strlen(text), end, sizeof end);
-        memcpy(data + record.size - sizeof sums, &sums, sizeof sums);
+        memcpy(data + record.size - sizeof *counters, &sums, sizeof sums);
         own_file_add(directory, file, record, data);
     }
     free(data);
@@ -93,20 +93,20 @@ bool run_file_of_dead(const LiveFile *live, const char *run_name)
 
 uint64_t run_compiled(const LiveFile *live)
 {
-    Counters sums;
+    PylayerCounters sums;
     counters_add_up(live->counters, &sums);
-    return *live->text ? sums.totals.compiled : UINT64_MAX;
+    return *live->text ? sums.compiled : UINT64_MAX;
 }
 
 /* ---- which stored pipelines the run used: a closed journal with one USED record, as policy writes it ------ */
 
 void uses_write(Store *store)
 {
-    Counters sums;
+    PylayerCounters sums;
     OwnFile file;
     counters_add_up(store->run->counters, &sums);
     uint64_t count = fingerprints_read(&store->run->seen, NULL, 0);
-    bool is_new = sums.totals.pipelines > 0 && (count > 0 || !store->found.used_recently);
+    bool is_new = sums.pipelines > 0 && (count > 0 || !store->found.used_recently);
     bool may = is_new && atomic_load(&store->stored.open) && !store->kept.marker_outside;
     uint64_t *fingerprints = may ? malloc((count + 1) * sizeof *fingerprints) : NULL;
     if (fingerprints && own_file_describe(store, "JRNL", ".closed", 0, &file)) {
