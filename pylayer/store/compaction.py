@@ -228,7 +228,7 @@ class Compaction:
     def _groups(self) -> Iterator[list[Record]]:
         """Yields the planned records in the order of the pack. Cells to join are in one group."""
         chunks = [planned for planned in self._plan.values() if planned.magic == format.CHUNK]
-        in_chunks = {number for planned in chunks for _, number in planned.cells}
+        in_chunks = {number: planned.source.created_ns for planned in chunks for _, number in planned.cells}
         for wanted in self.folder.content:
             group: list[Record] = []
             size = 0
@@ -236,6 +236,8 @@ class Compaction:
             for planned in self._plan.values():
                 if planned.magic != wanted:
                     continue
+                if wanted == format.CELL and planned.source.created_ns < in_chunks.get(planned.cells[0][1], 0):
+                    continue  # it was joined; then the process ended, before it removed its journal
                 before, kind = kind, None  # that of a cell that can be joined
                 large = planned.size > contents.LARGE_BYTES
                 if self._join is not None and wanted == format.CELL:

@@ -115,8 +115,8 @@ class Reader:
         finally:
             os.close(fd)
         header, _ = self.header()
-        #: The number that the file's records are sealed with; 0 if the header does not verify.
-        self.salt = header.salt if header is not None else 0
+        #: The number that the file's records are sealed with, and when it was made; 0 if the header does not verify.
+        self.salt, self.created_ns = (header.salt, header.created_ns) if header is not None else (0, 0)
 
     def _read(self, buffer: bytearray, offset: int) -> int:
         """Fills ``buffer`` and returns how many bytes were read. Raises OSError, and FileNotFoundError if another file
