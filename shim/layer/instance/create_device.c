@@ -86,6 +86,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         device->run.planned = mailbox_post(message, log_enabled(PYLAYER_LOG_INFO), UINT64_MAX);
         if (device->run.planned)
             device->run.plan = device->store.kept.plan;
+        else
+            device->store.kept = (PylayerDecision){0};
         return;
     }
     device->run.planned = mailbox_request(message, ANSWER_WAIT_NS);
