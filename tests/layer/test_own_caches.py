@@ -320,7 +320,7 @@ def test_an_empty_cache_costs_nothing(scripted: ScriptedDriver) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_empty_cache_that_is_saved(real: World, file: Path, threads: int) -> None:
     """When the program reads that cache, it holds what the program created with it, and the rest of its chunk."""
-    real.demo("--count", 60)
+    real.demo("--count", 60, **real.never_idle())
     alone = file.with_name("alone")
     real.demo("--count", 25, "--cache", "object", "--cache-save", alone, layers=None)
     real.demo("--count", 25, "--cache", "object", "--cache-save", file, "--threads", threads)
