@@ -273,7 +273,7 @@ def cache_files(environment: Mapping[str, str]) -> Files:
     found: Files = {}
     for place in places(environment):
         for folder, _, names in os.walk(place):
-            for name in names:
+            for name in {*names} - {"index"}:  # if Mesa has a file for each entry, this begins with their sum
                 path = os.path.join(folder, name)
                 if about := _cache_file(path):
                     found[path] = about

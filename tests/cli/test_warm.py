@@ -65,10 +65,15 @@ def test_program_without_the_layer(player: User) -> None:
     assert player.json("ls")["identities"] == before
 
 
+def run_others(user: User, *options: str) -> str:
+    """Creates 10 pipelines of another kind without the layer. Returns what the program says."""
+    command = [str(DEMO), "--count", "10", "--seed", "9", *options]
+    return subprocess.run(command, env=user.environment, capture_output=True, text=True, check=False).stdout
+
+
 #: What happens after `pylayer warm`, to the user and to a file of the driver's cache; whether all is given again.
 CHANGES: dict[str, tuple[Callable[[User, Path], object], bool]] = {
-    "nothing": (lambda user, path: None, False),
-    "the driver's cache grows": (lambda user, path: path.open("ab").write(b"more"), False),
+    "the driver's cache grows": (lambda user, path: run_others(user), False),
     "the driver's cache is deleted": (lambda user, path: shutil.rmtree(path.parents[2]), True),
     "a file of it is deleted": (lambda user, path: path.unlink(), True),
     "a file of it is cut": (lambda user, path: os.truncate(path, path.stat().st_size - 1), True),
@@ -86,12 +91,15 @@ def test_second_time(player: User, change: Callable[[User, Path], object], again
     # One database, or a file for each entry and an index, as the system builds Mesa.
     files = [path for path in player.home.glob("mesa/**/*") if path.is_file() and path.name != "index"]
     path = max(files, key=lambda it: it.stat().st_size)
+    size = path.stat().st_size
     change(player, path)
+    # Mesa never again writes the file of an entry that is there, and the command says what that costs.
+    lost = path.suffix != ".db" and path.exists() and path.stat().st_size < size
     said = player.pylayer("warm")
-    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.returncode == lost, said.stdout + said.stderr
     assert ("and nothing has changed since" not in said.stdout) == again
-    assert found(player) == COUNT
-    assert "and nothing has changed since" in player.pylayer("warm").stdout
+    assert (found(player) == COUNT) != lost
+    assert ("and nothing has changed since" in player.pylayer("warm").stdout) != lost
 
 
 def real(text: str, home: Path) -> str:
@@ -193,9 +201,6 @@ def test_small_limit(player: User) -> None:
 
 # ---- bad moments -------------------------------------------------------------------------------------
 
-#: Pipelines of another kind, which the driver's cache has from a run without the layer.
-OTHERS = ("--count", "10", "--seed", "9")
-
 
 def cache_of(user: User) -> Path:
     return Path(user.environment["MESA_SHADER_CACHE_DIR"])
@@ -286,16 +291,14 @@ def test_bad_moment(player: User, moment: Callable[[User], str], line: str) -> N
     """A line says what came of it. The store loses nothing. The driver's cache has what it had, but what was damaged
     before, and the next warm completes it."""
     player.environment["MESA_SHADER_CACHE_DIR"] = str(player.home / "mesa")
-    others = [str(DEMO), *OTHERS, "--fail-on-compile-required"]
-    subprocess.run(others[:-1], env=player.environment, check=True, capture_output=True)
+    run_others(player)
     stored = player.json("ls")["identities"]
     said = moment(player)
     others_than = ("  ", "pipelines has ")
     lines = [one[: len(line)] for one in said.splitlines() if not one.startswith(others_than)]
     assert lines == [line] * bool(said), said
     if getattr(moment, "func", None) is not damaged:
-        done = subprocess.run(others, env=player.environment, capture_output=True, text=True, check=False)
-        assert ": 10 of 10 pipelines" in done.stdout, said + done.stdout + done.stderr
+        assert ": 10 of 10 pipelines" in run_others(player, "--fail-on-compile-required"), said
     assert warm(player)["found"] == COUNT, said
     assert found(player) == COUNT
     assert player.json("ls")["identities"] == stored

@@ -20,7 +20,7 @@ from cli.stores import IDENTITY, present
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, serving
 from fleet.fleets import Builder, Machine, write_policy
-from world import ROOT
+from world import ROOT, World
 
 EXPORT = ("export", "all.pylayer", "--app", "*", "--sign", "key")
 PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
@@ -28,11 +28,11 @@ PUBLISH = ("fleet", "publish", "all.pylayer", "--key", "key")
 
 @pytest.fixture
 def farm(tmp_path: Path) -> User:
-    """A builder that compiled the demo's pipelines, pushed and published them. Its key is ``public``."""
+    """A builder that compiled the demo's pipelines, pushed and published them. Its key is ``key``."""
     directory = tmp_path / "farm"
     directory.mkdir()
     user = User(directory)
-    user.demo(20)
+    user.demo(20, **World(directory).never_idle())  # so that its cells are not joined
     user.pylayer("key", "key", "--new")
     write_policy(user, f"file://{directory}/www", user.public_key("key"))
     assert "Exported: 20 pipelines" in user.pylayer(*EXPORT).stdout
@@ -40,19 +40,14 @@ def farm(tmp_path: Path) -> User:
     return user
 
 
-@pytest.fixture
-def public(farm: User) -> str:
-    return farm.public_key("key")
-
-
 def www(farm: User) -> Path:
     return farm.home.parent / "www"
 
 
-def test_a_machine_that_never_compiled(farm: User, public: str, user: User) -> None:
+def test_a_machine_that_never_compiled(farm: User, user: User) -> None:
     """A machine with an empty home pulls, and its first run compiles nothing. With the preset fleets, programs record
     uses nowhere. ls says that it does not know when pipelines were used, and not that they never were."""
-    write_policy(user, f"file://{www(farm)}", public)
+    write_policy(user, f"file://{www(farm)}", farm.public_key("key"))
     user.policy_file.write_text(f"preset: fleets\n{user.policy_file.read_text()}")
     assert "Pulled: 20 records in 1 pack" in user.says("fleet", "pull")
     assert user.json("ls")["identities"][0]["programs"][0]["last_used_s"] == 0
