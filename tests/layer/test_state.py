@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import radv
 import recorded_state
 from host_steps import END, run_host
 from recipes.identifiers import recipe
@@ -179,7 +180,7 @@ def test_after_a_power_cut(real: World) -> None:
 # ---- Rebuilt -------------------------------------------------------------------------------------
 
 
-NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
+NEW_CARD = radv.gpu("navi31")
 
 
 #: What creates pipelines: each recipe, and what only the demo program does.
