@@ -203,7 +203,7 @@ def cache_of(user: User) -> Path:
 
 
 def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.suffix != ".tmp" and path.is_file())
 
 
 def killed(user: User, grown: int, replayer: bool) -> str:
