@@ -14,6 +14,7 @@ from typing import Any
 
 import disk
 import pytest
+import radv
 import xxhash
 from cli import stores
 from cli.stores import GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
@@ -341,7 +342,7 @@ def test_binaries(user: User, mixed: Store, tmp_path: Path) -> None:
 # ---- Recordings ----------------------------------------------------------------------------------
 
 
-NEW_CARD = {"RADV_FORCE_FAMILY": "navi31"}
+NEW_CARD = radv.gpu("navi31")
 COUNT = 6
 
 

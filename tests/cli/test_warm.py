@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import radv
 from cli.user import DEMO, ON_RADV, User
 from namespaces import unshared
 from recipes.identifiers import recipe
@@ -207,7 +208,7 @@ def cache_of(user: User) -> Path:
 
 
 def size_of(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.suffix != ".tmp" and path.is_file())
 
 
 def killed(user: User, grown: int, replayer: bool) -> str:
@@ -494,7 +495,7 @@ def test_game_that_never_has_the_layer(newcomer: User, fossilize: str) -> None:
     (newcomer.directory / "game.foz").unlink()
     newcomer.environment["PATH"] = "/usr/bin:/bin"
     for family in ("navi31", "vega10"):
-        card = {"RADV_FORCE_FAMILY": family}
+        card = radv.gpu(family)
         assert newcomer.pylayer("rebuild", **card, MESA_SHADER_CACHE_DISABLE="1").returncode == 0
         assert found(newcomer, **card) == 0
         done = newcomer.pylayer("rebuild", "--warm", **card)

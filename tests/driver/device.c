@@ -72,7 +72,15 @@ DESTROY(destroy_layout, VkPipelineLayout, KIND_LAYOUT)
 DESTROY(destroy_pass, VkRenderPass, KIND_PASS)
 DESTROY(destroy_swapchain, VkSwapchainKHR, KIND_SWAPCHAIN)
 
-/* ---- swapchains that show nothing; the surface is the loader's own ---- */
+/* ---- swapchains that show nothing ---- */
+
+/* Older loaders need none: their own surfaces go down to a driver that makes none. */
+static VkResult VKAPI_CALL create_surface(VkInstance instance, const VkHeadlessSurfaceCreateInfoEXT *info,
+                                          const VkAllocationCallbacks *allocator, VkSurfaceKHR *surface)
+{
+    *surface = (VkSurfaceKHR)(uintptr_t)instance;
+    return VK_SUCCESS;
+}
 
 static VkResult VKAPI_CALL create_swapchain(VkDevice device, const VkSwapchainCreateInfoKHR *info,
                                             const VkAllocationCallbacks *allocator, VkSwapchainKHR *swapchain)
@@ -99,6 +107,7 @@ static VkResult VKAPI_CALL present(VkQueue queue, const VkPresentInfoKHR *info)
 }
 
 const EntryPoint swapchain_commands[] = {
+    ENTRY("vkCreateHeadlessSurfaceEXT", create_surface),
     ENTRY("vkCreateSwapchainKHR", create_swapchain),
     ENTRY("vkDestroySwapchainKHR", destroy_swapchain),
     ENTRY("vkAcquireNextImageKHR", acquire),

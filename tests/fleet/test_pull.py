@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 import subprocess
 import sys
 import time
@@ -269,7 +270,8 @@ def test_no_content_length(server: Faulty, machine: Machine, chunked: bool) -> N
 
 
 def test_endless_head(server: Faulty, user: User) -> None:
-    """A server that says for ever that the answer is about to come is left when the time of the pull is over."""
+    """A server that says for ever that the answer is about to come is left when the time of the pull is over, or when
+    that is more often than Python's newer versions allow."""
     write_policy(user, server.url, f"pylayer-ed25519:{'A' * 43}=")
     again = itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
     server.fault = lambda path, answer: Answer(100, None, again)
@@ -277,7 +279,7 @@ def test_endless_head(server: Faulty, user: User) -> None:
     code = "import sys; from pylayer.cli import fleet, main; fleet.PULL_SECONDS = 1; sys.exit(main.main())"
     started["args"] = [sys.executable, "-P", "-c", code, *started["args"][3:]]
     done = subprocess.run(**started, capture_output=True, timeout=120, check=False)
-    assert done.returncode == 1 and ("too slow" in done.stderr or "longer than 1 s" in done.stderr), done.stderr
+    assert done.returncode == 1 and re.search("too slow|longer than 1 s|HTTPException", done.stderr), done.stderr
 
 
 # ---- one host ----------------------------------------------------------------------------------------
@@ -294,7 +296,7 @@ def test_redirect(tmp_path: Path, server: Faulty, machine: Machine) -> None:
 
 def test_impossible_server(machine: Machine) -> None:
     """A server with a name that no server can have is one line."""
-    assert "UnicodeError" in machine.pull(f"http://{'a' * 70}.example/fleet").problem
+    assert "Unicode" in machine.pull(f"http://{'a' * 70}.example/fleet").problem
 
 
 def test_proxy(server: Faulty, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

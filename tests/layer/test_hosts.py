@@ -628,10 +628,10 @@ def test_libraries_are_mapped_before_the_program_goes_on(real: World) -> None:
     assert [f"{library} is mapped" in process.stderr for library in libraries] == [True] * len(libraries)
 
 
-def test_all_descriptors_used(real: World, own: Path) -> None:
+def test_all_descriptors_used(quick: World, own: Path) -> None:
     """If no descriptor is free, the program goes on and its files stay whole. One line says that nothing is stored."""
     steps = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 3, "destroy-device"]
-    process = run_host(real, *steps, "check-files", "destroy-instance")
+    process = run_host(quick, *steps, "check-files", "destroy-instance")
     assert "own files: 0 wrong\n" in process.stdout
     assert ["stored" in line for line in said(process.stderr, "warn")] == [True]
 

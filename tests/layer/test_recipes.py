@@ -165,10 +165,10 @@ def test_nothing_is_missing() -> None:
 
 
 def test_mappings_are_told_apart(world: World) -> None:
-    """Pipelines that differ only in where their descriptors are have each its own code without the layer, so that
-    ``test_program_sees_the_same`` would notice a mix-up, and a fingerprint each."""
+    """Pipelines that differ only in where their descriptors are have each its own code without the layer, and a
+    fingerprint each."""
     needs_heaps(HEAP)
-    contents = [re.findall("contents=([0-9a-f]+)", line.seen) for line in run_alone((HEAP,))]
+    contents = [re.findall("contents=([0-9a-f]+)", line.seen) for line in run_alone(("--statistics", HEAP))]
     assert len({digest for line in contents for digest in line}) == HEAP_PIPELINES
     wanted = record(world)
     run(world, HEAP)

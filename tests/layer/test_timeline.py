@@ -280,11 +280,9 @@ def test_hitches(scripted: ScriptedDriver, by: str) -> None:
     told = MeasuredFrames(scripted, 120, f"by={by}")
     told.check_times()
     told.check_hitches()
-    assert {told.line.threads[event.thread] for own in told.by_pipelines.values() for event in own.events} == {
-        "render" if by == "present" else "loader"
-    }
-    text = late_frames.sentence(next(iter(told.by_pipelines.values())), told.line)
     thread = "render" if by == "present" else "loader"
+    assert {told.line.threads[event.thread] for own in told.by_pipelines.values() for event in own.events} == {thread}
+    text = late_frames.sentence(next(iter(told.by_pipelines.values())), told.line)
     assert text.startswith("frame ") and " of it compiling water-" in text and f" on the {thread} thread" in text
 
 
@@ -306,16 +304,11 @@ def test_counted_by_the_layer(scripted: ScriptedDriver) -> None:
     assert {pipeline["frame"] for pipeline in own["slowest"]} <= {*told.by_pipelines, None}
 
 
-@pytest.mark.parametrize(
-    ("settings", "script"),
-    [
-        ({"mode": "binaries"}, "internal-cache=no"),  # CAPTURE_DATA
-        ({"mode": "observe"}, ""),
-    ],
-)
-def test_counted_whoever_compiles(scripted: ScriptedDriver, settings: dict[str, Any], script: str) -> None:
+#: The first with CAPTURE_DATA.
+@pytest.mark.parametrize(("mode", "script"), [("binaries", "internal-cache=no"), ("observe", "")])
+def test_counted_whoever_compiles(scripted: ScriptedDriver, mode: str, script: str) -> None:
     """Frames that pipelines held up are counted with each mode."""
-    scripted.settings(**settings)
+    scripted.settings(mode=mode)
     scripted.program("frames", 60, "api=3", script=f"{script};{SLOW}")
     assert scripted.world.last()["late_by_pipelines"] > 0
 
@@ -381,9 +374,8 @@ def test_two_swapchains(scripted: ScriptedDriver) -> None:
     told = MeasuredFrames(scripted, 40, "swapchains=2")
     told.check_times()
     assert {own.frame.swapchain for own in told.late} == {1, 2}
-    assert " of swapchain 2 took " in late_frames.sentence(
-        next(o for o in told.late if o.frame.swapchain == 2), told.line
-    )
+    second = next(own for own in told.late if own.frame.swapchain == 2)
+    assert " of swapchain 2 took " in late_frames.sentence(second, told.line)
 
 
 def test_many_swapchains(scripted: ScriptedDriver) -> None:
