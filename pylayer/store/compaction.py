@@ -236,14 +236,14 @@ class Compaction:
             for planned in self._plan.values():
                 if planned.magic != wanted:
                     continue
-                if wanted == format.CELL and planned.source.created_ns < in_chunks.get(planned.cells[0][1], 0):
-                    continue  # it was joined; then the process ended, before it removed its journal
                 before, kind = kind, None  # that of a cell that can be joined
                 large = planned.size > contents.LARGE_BYTES
-                if self._join is not None and wanted == format.CELL:
+                if wanted == format.CELL:
                     fingerprint, number = planned.cells[0]
-                    if fingerprint and number not in in_chunks:  # in a chunk, too, it was not found there
-                        kind = planned.flags, large
+                    if planned.source.created_ns < in_chunks.get(number, 0) and planned.source.path.endswith(CLOSED):
+                        continue  # the process that joined it ended before it removed the journal
+                    if self._join and fingerprint and number not in in_chunks:
+                        kind = planned.flags, large  # what is in a chunk, too, was not found there
                 joins = kind is not None and kind == before
                 most = contents.MAX_LARGE_BYTES if large else contents.CHUNK_BYTES
                 if group and (not joins or len(group) == format.CHUNK_CELLS or size + planned.size > most):
