@@ -228,7 +228,8 @@ class Compaction:
     def _groups(self) -> Iterator[list[Record]]:
         """Yields the planned records in the order of the pack. Cells to join are in one group."""
         chunks = [planned for planned in self._plan.values() if planned.magic == format.CHUNK]
-        in_chunks = {number: planned.source.created_ns for planned in chunks for _, number in planned.cells}
+        joined = {cell: planned.source.created_ns for planned in chunks for cell in planned.cells}
+        in_chunks = {number for _, number in joined}
         for wanted in self.folder.content:
             group: list[Record] = []
             size = 0
@@ -239,8 +240,8 @@ class Compaction:
                 before, kind = kind, None  # that of a cell that can be joined
                 large = planned.size > contents.LARGE_BYTES
                 if wanted == format.CELL:
-                    fingerprint, number = planned.cells[0]
-                    if planned.source.created_ns < in_chunks.get(number, 0) and planned.source.path.endswith(CLOSED):
+                    fingerprint, number = cell = planned.cells[0]
+                    if planned.source.created_ns < joined.get(cell, 0) and planned.source.path.endswith(CLOSED):
                         continue  # the process that joined it ended before it removed the journal
                     if self._join and fingerprint and number not in in_chunks:
                         kind = planned.flags, large  # what is in a chunk, too, was not found there
@@ -304,10 +305,8 @@ class Compaction:
         for source in self._sources:
             yield  # deleting a large file takes the system milliseconds
             self.damage += source.damage
-            if not source.is_read or self._others_compact:
-                continue
-            if size_of(source.path) != source.size:
-                continue  # somebody appended after all: the next compaction takes it
+            if not source.is_read or self._others_compact or size_of(source.path) != source.size:
+                continue  # if somebody appended after all, the next compaction takes it
             is_damaged = source.size > 0 and not all(what.is_torn_end for what in source.damage)
             self.repaired += remove(source.path) and is_damaged
 

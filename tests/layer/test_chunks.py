@@ -232,20 +232,6 @@ def test_killed_program(scripted: ScriptedDriver, later: str) -> None:
     assert "_policy. is not mapped" in last.stderr
 
 
-def test_ends_between_chunk_and_journal(scripted: ScriptedDriver) -> None:
-    """A process that ends once its cells are chunks, before it removes their journal, leaves them twice. The next
-    compaction removes the cells."""
-    run(scripted, "--no-destroy", **scripted.world.never_idle())
-    (journal,) = scripted.world.stored_files(".closed")
-    cells = journal.read_bytes()
-    repeated(lambda: run(scripted) == 0 and not journal.exists())
-    journal.write_bytes(cells)
-    assert records(scripted.world) == {CELL: COUNT, CHUNK: 3}
-    scripted.world.pylayer("trim")
-    assert records(scripted.world) == {CHUNK: 3}
-    assert run(scripted) == 0
-
-
 # ---- Compacting ----------------------------------------------------------------------------------
 
 

@@ -81,6 +81,25 @@ def test_cells_that_cannot_be_joined(folder: Folder, first: str) -> None:
     assert joined == [[11, 12, 13, 14, 15]]
 
 
+def test_process_ends_between_chunk_and_journal(folder: Folder) -> None:
+    """A process that ends once its cells are a chunk, before it removes their journals, leaves them twice. The next
+    compaction leaves them out, but not equal data with another fingerprint."""
+    writer = journal.Journal(folder, 7)
+    for number in range(4):
+        writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1))
+    writer.append(format.record_parts(format.CELL, data_of(0), fingerprint=99))
+    writer.close()
+    assert writer.path
+    cells_twice = Path(writer.path).read_bytes()
+    Path(writer.path).unlink()
+    put(folder, 7, range(4))
+    run(compaction.Compaction(folder, 7, join=partial(join, [])))
+    Path(writer.path).write_bytes(cells_twice)
+    run(compaction.Compaction(folder, 7, join=partial(join, [])))
+    records = [one for path in packs(folder) for part in reader.Reader(path).parts([]) for one in part.records]
+    assert [one.fingerprints for one in records if one.is_pipeline] == [(1, 2, 3, 4), (99,)]
+
+
 def test_large_cells_are_joined(folder: Folder) -> None:
     """Large cells are joined with large ones, up to the bytes that a compaction may hold."""
     joined: list[list[int]] = []
