@@ -49,8 +49,8 @@ bool binary_history_admits(Binaries *binaries, Caches *caches, const VkPipelineB
     PylayerCounters *totals = &counters_of(binaries->run)->totals;
     Digests digests;
     bool valid = describe(binaries, key, data->pData, data->dataSize, &digests);
-    bool has_name = valid && cache_history_has(caches, digests.name);
-    bool has_content = valid && cache_history_has(caches, digests.content);
+    bool has_name = valid && cache_history_has(caches, digests.name, false);
+    bool has_content = valid && cache_history_has(caches, digests.content, false);
     bool stale = has_content
                      ? !has_name
                      : valid && !has_name && own_data_is_of_another_driver(caches, digests.content, data->dataSize);

@@ -7,7 +7,7 @@
 #include "process/process.h"
 #include "store/run_file.h"
 
-/* Beyond this many files or bytes policy combines the files, when it is idle or at the end of the process. */
+/* Beyond either, policy is started at exit and combines the files. Beyond the bytes, none is added. */
 #define MANY_FILES 32
 #define MANY_BYTES (32u << 20)
 
@@ -19,15 +19,15 @@ typedef struct KnownRecord {
 } KnownRecord;
 _Static_assert(sizeof(KnownRecord) == 40, "format.KNOWN");
 
-/* What is known of one folder and program, for all devices of the process. It is never freed: a program may read its
+/* A program's known data in one folder, for all devices of the process. It is never freed: a program may read its
  * caches until the very end. */
 typedef struct History {
     struct History *next;
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     NumberMap known; /* KNOWN_... by digest_id */
-    unsigned files;  /* that were read */
-    uint64_t bytes;  /* of all records that were read or written */
+    unsigned files;  /* that were there */
+    uint64_t bytes;  /* of all records that were read or were to be written */
     OwnFile file;    /* this process's; without a name: none yet */
 } History;
 
@@ -63,7 +63,7 @@ static void take_record(void *to, const RecordHeader *record, const uint8_t *dat
     add(history, known.digest, known.flags & HISTORY_PASSED);
 }
 
-/* Reads a file into the history that was made last, the head of the list. */
+/* Reads a file, if its name fits, into the newest history, the head of `histories`. */
 static void look_at(void *to, int fd, const char *name)
 {
     (void)fd;
@@ -78,7 +78,7 @@ static void look_at(void *to, int fd, const char *name)
                        histories);
 }
 
-/* Returns NULL if the store cannot be used, or memory is short. */
+/* Finds the history, or reads it. Returns NULL if none is wanted, the store cannot be used, or memory is short. */
 static History *history_locked(Caches *caches)
 {
     const Stored *stored = &caches->store->stored;
@@ -101,17 +101,18 @@ static History *history_locked(Caches *caches)
     return history;
 }
 
-bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], bool policy_judges)
 {
     const PylayerPlan *plan = &caches->run->plan;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     History *history = history_locked(caches);
-    /* With strict only data that the program read is known. With report policy tells the two apart. */
+    /* With strict_caches only data that the program read is known. With report_caches policy tells it from passed
+     * data. */
     bool known = history && has(history, digest, !(plan->strict_caches || plan->report_caches));
     /* Only policy combines the files. In a program that is always killed it may never start, so if there are too many
-     * files, ask it about this data. */
-    if (history && history->files > 2 * MANY_FILES) {
+     * files, have policy judge this data, once. */
+    if (policy_judges && history && history->files > 2 * MANY_FILES) {
         history->files = 0;
         known = false;
     }
@@ -122,7 +123,7 @@ bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* Returns false if the record cannot be written. Nothing is appended to a file whose end is torn. */
+/* Returns false if the record cannot be written. The next one then begins a file, because this one's end is torn. */
 static bool append(const Caches *caches, History *history, RecordHeader record, const void *body)
 {
     history->bytes += record_space(record.size);

@@ -115,8 +115,9 @@ size_t sketch_write(uint8_t sketch[PYLAYER_SKETCH_BYTES], const void *data, uint
  * records that at once, in a file of this process, so that nothing is lost however the process ends. Policy reads the
  * files to judge unknown data, and combines them (pylayer/store/cache_history.py). */
 
-/* Returns true if the data is known. Where the plan is strict or only reports, data that merely passed is not. */
-bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Returns true if the data is known. Where the plan is strict or only reports, data that merely passed is not.
+ * policy_judges: the caller asks policy about data that is not known. */
+bool cache_history_has(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], bool policy_judges);
 /* Records that the program read this data, or only passed it. data: its damaged copies are recognized; NULL: they are
  * not. Does nothing if the store is read-only. */
 void cache_history_note(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES], uint64_t size, bool passed,
@@ -163,7 +164,8 @@ uint8_t *driver_cache_read(const Driver *driver, VkPipelineCache cache, size_t *
  * the oldest comes first. Returns true if there are more, unless the driver finds the pipeline in this one. Updates
  * what is known of the fingerprint: enum Seen. With fingerprint 0 it merges all that have none. */
 bool stored_fetch(Caches *caches, uint64_t fingerprint, unsigned *known);
-/* Waits for a thread that gives what has this number. Unlock the mutex afterwards. Returns NULL if that takes too long. */
+/* Waits for a thread that gives what has this number. Unlock the mutex afterwards. Returns NULL if that takes too
+ * long. */
 pthread_mutex_t *stored_take_turn(Stored *stored, uint64_t number);
 /* Merges what is missing in an application's cache. Call it before a command that reads the cache. */
 void stored_settle(Caches *caches, AppCache *app_cache);

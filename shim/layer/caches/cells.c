@@ -1,9 +1,9 @@
 /*
  * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
  *
- * A cell is a VkPipelineCache into which exactly one pipeline was compiled. The store has the data of each cell
- * separately, until policy has the driver join neighbours into a chunk. The layer needs no keys: once a cell is merged
- * into the device's cache, the driver finds it by its own.
+ * A cell is a VkPipelineCache into which one pipeline was compiled, or those of one deferred operation. The store has
+ * the data of each cell separately, until policy has the driver join neighbours into a chunk. The layer needs no keys:
+ * once a cell is merged into the layer's cache, the driver finds its pipeline by a key of its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ void cells_close(Caches *caches)
 
 /*
  * Vulkan lets threads create pipelines with one cache, read it and merge out of it at the same time. Nobody else may
- * use a cache that is merged into (vkMergePipelineCaches: dstCache is externally synchronized). An application that
+ * use dstCache during a merge (vkMergePipelineCaches: externally synchronized). An application that
  * does not know of the layer's merges cannot ensure that, so the layer does. A lookup takes microseconds, so merges and
  * lookups wait for each other. A compile takes up to seconds, and reading all data milliseconds. A merge that meets one
  * of these is not made: the application's cache gets the pipeline later. Nobody compiles with the layer's cache.
@@ -61,8 +61,8 @@ static bool merge_locked(Caches *caches, AppCache *app_cache, VkPipelineCache so
     return merged;
 }
 
-/* Some drivers move what they merge (Plan.merge_moves). Returns what to merge instead of a cache that must keep its
- * content: a copy, or the cache itself. Give it to source_end. */
+/* Some drivers empty the sources of a merge (Plan.merge_moves). Returns a copy to merge from; the cache itself if the
+ * driver does not, or if no copy can be made. Give it to source_end. */
 static VkPipelineCache source_of(Caches *caches, VkPipelineCache cache)
 {
     if (!caches->run->plan.merge_moves)
@@ -108,7 +108,7 @@ static void merge_unmerged_locked(Caches *caches)
     free(cells);
 }
 
-/* Destroys the cell. */
+/* Takes the cell: destroys it, or keeps it for a later merge. */
 static void merge_cell(Caches *caches, VkPipelineCache cell, AppCache *app_cache, uint64_t fingerprint)
 {
     bool owes = app_cache, locked = patient_lock(&caches->merge_mutex);
@@ -145,7 +145,7 @@ bool cells_merge_all(Caches *caches, AppCache *app_cache)
 
 /* ---- cells -------------------------------------------------------------------------------------- */
 
-#define GIVEN_ALONE 2 /* twice what a chunk counts */
+#define GIVEN_ALONE 2 /* each chunk adds 1 */
 
 void cells_note_given(Caches *caches, const StoredRecord *record)
 {
@@ -169,9 +169,9 @@ bool cells_given(Caches *caches, const uint8_t digest[PYLAYER_DIGEST_BYTES])
     return given;
 }
 
-/* Returns true if the driver got these bytes from the store for this pipeline, and did not find it in them. Bytes that
- * are stored for another fingerprint only are stored for this one, too. If one chunk has the cell, its merge may have
- * lost it: it is stored once more, as a cell. */
+/* Returns true if these bytes were given from the store and the pipeline's fingerprint is known in this run, so that
+ * storing them again helps nobody. Bytes that the store has only under another fingerprint are stored again. If just
+ * one chunk has the cell, joining may have lost it: it is stored once more, as a cell. */
 static bool is_stored(Caches *caches, const uint8_t *data, size_t size, bool known)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
@@ -200,9 +200,9 @@ static bool is_empty(const Caches *caches, const uint8_t *data, size_t size)
 
 enum GivesBack { NOT_TRIED, GIVES_BACK, GIVES_NOTHING };
 
-/* Returns false if a cache made of a cell's data has no content. ANV of Mesa 22.3 writes a count of 0 into its data, so
- * nothing in it is ever found. The first cell of a device decides, unless the driver fails. While something is blocked,
- * nothing is tried: a driver that hangs over whatever is stored would hang here, too. */
+/* Returns false if a cache made of a cell's data has no content. ANV of Mesa 22.3 writes that its data has 0 entries,
+ * so nothing in it is ever found. The first cell of a device decides, unless the driver fails. While something is
+ * blocked, nothing is tried: a driver that hangs over whatever is stored would hang here, too. */
 static bool gives_back(Caches *caches, const uint8_t *data, size_t size)
 {
     int known = atomic_load_explicit(&caches->gives_back, memory_order_relaxed);
@@ -287,7 +287,7 @@ bool cells_merge_record(Caches *caches, AppCache *app_cache, const StoredRecord 
     }
     mark_end(mark);
     if (!app_cache)
-        cells_note_given(caches, record); /* also if the driver refused it */
+        cells_note_given(caches, record); /* also if it was not merged */
     return merged;
 }
 
@@ -306,7 +306,7 @@ static bool merge_cells(const Driver *driver, VkPipelineCache joined, const uint
     return merged;
 }
 
-/* For each cell: RADV's data has other gaps after it was read. */
+/* For each cell: RADV pads data in another way once a cache was made of it. */
 #define GAPS_BYTES 64
 
 uint64_t cells_join(Caches *caches, const uint8_t *cells, const uint64_t *sizes, uint32_t cell_count, uint8_t *out,

@@ -125,7 +125,7 @@ bool own_data_is_refused(Caches *caches, OwnData *data, uint32_t slot, const VkP
         digest128(info->pInitialData, info->initialDataSize, data->digest);
     /* A policy class, which plans in each run, judges known data, too. */
     if (there && caches->run->plan.may_be_kept && !blocks_data(caches->crash, data->digest) &&
-        cache_history_has(caches, data->digest))
+        cache_history_has(caches, data->digest, true))
         count(&counters_of(caches->run)->totals.caches_known, 1);
     else if (policy_refuses(caches, data))
         return true;

@@ -6,15 +6,16 @@
 #include "crash/crash.h"
 #include "process/process.h"
 
-/* 'Giving' a record means that the driver merges it into the layer's cache, or into one of the application's.
+/* 'Giving' a record means that the driver merges it into the layer's cache or into one of the application's, or makes
+ * binaries of it (mode_binaries.c).
  *
  * How long a creation waits for a record that another thread is giving. */
 #ifndef GIVEN_WAIT_NS /* shorter in the fuzz targets */
 #define GIVEN_WAIT_NS 5000000000ull
 #endif
-/* A waiting thread only yields the processor for this long before it sleeps. Waking it then takes 50 us and more. */
+/* A waiting thread calls sched_yield for this long, then it sleeps. Waking it takes 50 us and more. */
 #define SPIN_NS 200000
-/* How long one creation gives records without a fingerprint. The next creation goes on with the rest. */
+/* How long one creation gives records without a fingerprint. The next one of such a kind goes on with the rest. */
 #define UNNAMED_NS 5000000
 
 static bool is_blocked(const Caches *caches, const StoredRecord *record)
@@ -28,8 +29,8 @@ static void give_record(Caches *caches, const StoredRecord *record)
     const RecordHeader *header = &record->header;
     unsigned known = record_is_recent(header) ? SEEN_TOLD : 0;
     atomic_store(&caches->crash->holds_stored, true);
-    /* The driver may have got the same data under another fingerprint, or from a file that a compaction has not
-     * deleted yet. */
+    /* The driver may have got the same data under another fingerprint, from a file that a compaction has not deleted
+     * yet, or in two chunks. */
     bool twice = cells_given(caches, header->digest);
     bool taken = twice || cells_merge_record(caches, NULL, record);
     for (size_t i = 0; i < record->cell_count; i++)
@@ -68,7 +69,7 @@ pthread_mutex_t *stored_take_turn(Stored *stored, uint64_t number)
     return turn;
 }
 
-/* Gives a record, unless another thread has given it. Then *mine is false. */
+/* Gives a record once. *mine stays false if it was given already, or if waiting for the thread that gives it fails. */
 static enum ReadResult give(Caches *caches, Place place, bool *mine)
 {
     Stored *stored = &caches->store->stored;
@@ -79,7 +80,7 @@ static enum ReadResult give(Caches *caches, Place place, bool *mine)
     *mine = !shared_map_find(&stored->given, place);
     if (*mine)
         result = read_and_give(caches, place);
-    /* One that did not verify counts as given, too. If the read was abandoned, a later creation tries again. */
+    /* A record that cannot be used counts as given, too. After READ_LATE a later creation tries again. */
     if (*mine && result != READ_LATE)
         shared_map_put(&stored->given, place, 1, SIZE_MAX);
     pthread_mutex_unlock(turn);
@@ -88,7 +89,8 @@ static enum ReadResult give(Caches *caches, Place place, bool *mine)
 
 /* Gives the records that are stored under a fingerprint. Returns the worst of their results. Of several records only
  * one is given, because the driver may find the pipeline in it, and *more is set. Of records without a fingerprint
- * (fingerprint 0) there may be many, mostly of other pipelines, so the next creation goes on after a deadline. */
+ * (fingerprint 0) there may be many, mostly of other pipelines, so after a deadline READ_LATE says that the next
+ * creation goes on. */
 static enum ReadResult give_some(Caches *caches, uint64_t fingerprint, bool *more)
 {
     enum ReadResult worst = READ_DONE;
@@ -136,8 +138,8 @@ static bool give_place_to(Caches *caches, AppCache *app_cache, Place place)
     return given;
 }
 
-/* Merges the records with these fingerprints into an application's cache, so that it has what it would hold without the
- * layer. Chunks are merged as a whole. Returns false if one of the pipelines is missing. */
+/* Merges the records with these fingerprints into an application's cache, so that it has at least what it would hold
+ * without the layer: chunks are merged as a whole. Returns false if one of the pipelines is missing. */
 static bool give_to(Caches *caches, AppCache *app_cache, const uint64_t *fingerprints, size_t count)
 {
     Stored *stored = &caches->store->stored;

@@ -1,6 +1,6 @@
 /*
- * create_device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to
- * a limit, until policy has written what is queued.
+ * create_device.c - vkCreateDevice gets a plan, stored or from policy, and enables what the plan needs. vkDestroyDevice
+ * waits, up to a limit, until policy, if it runs, has written what is queued.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #include "process/process.h"
 #include "store/run_file.h"
 
-/* One in this many processes, chosen by chance, has policy compact journals and prune statistics at its end. */
+/* One in this many devices, chosen by chance, has policy compact journals and prune statistics at exit. */
 #define PRUNED_BY 64
 
 static atomic_ullong next_serial = 1;
 
-/* Fills in what Python computes the identity from, and *binary, with sType. A driver leaves what it does not know
- * zeroed. */
+/* Fills in what the device's identity is computed from, and *binary. A struct that the driver does not know stays
+ * zero. */
 static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                                      VkPhysicalDevicePipelineBinaryPropertiesKHR *binary)
 {
@@ -77,8 +77,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     device->run.info = message->info;
     message->skip = device->instance->skip;
     decision_describe(message);
-    /* A stored decision was made for a process that no skip rule excludes, so use none while policy must still find out
-     * whether a rule excludes this one. */
+    /* Stored decisions are for processes that no skip rule excludes, so use none while only policy can tell whether one
+     * excludes this process. */
     message->kept =
         message->skip == PYLAYER_SKIP_NO && decision_find(message, &device->store.kept, &device->state.wanted);
     if (message->kept) {
@@ -97,7 +97,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (!device->run.planned) {
         log_line(PYLAYER_LOG_WARN, "policy %sgave no plan for the device; the device runs without the layer",
                  process_links_late(0) ? "cannot start while the program loads a library, so it " : "");
-        policy_flush_at_exit(); /* by then policy has stored the plan for the next run */
+        policy_flush_at_exit(); /* policy then stores the plan for the next run */
     }
     message_done(message);
 }
@@ -122,7 +122,8 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
     device->binaries.app_enabled = support->requested[ADD_BINARIES];
     device->binaries.app_extension = support->named[ADD_BINARIES];
     device->binaries.app_maintenance5 = support->core[ADD_MAINTENANCE5] || support->named[ADD_MAINTENANCE5];
-    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
+    /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo needs both: VUID-...-pipelineBinaryInternalCache-09609,
+     * -device-09610 */
     device->binaries.internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
 }
 
@@ -193,7 +194,7 @@ static Device *device_new(Instance *instance, VkPhysicalDevice physical)
     return device;
 }
 
-/* Returns false if the layer does nothing on this device. */
+/* Returns false if the plan asks nothing of the layer. */
 static bool is_watched(const Device *device)
 {
     return device->run.plan.mode != PYLAYER_MODE_OFF || device->run.plan.check_caches ||
@@ -201,7 +202,7 @@ static bool is_watched(const Device *device)
            (device->run.plan.check_binaries && device->binaries.app_enabled && device->binaries.enabled);
 }
 
-/* Returns the mode: the plan's if this device supports it. */
+/* Returns the plan's mode, or a lesser one that the device supports. Opens cells. */
 static int select_mode(Device *device)
 {
     int mode = device->run.plan.mode;
@@ -228,7 +229,7 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
     if (features_shader_module_identifiers(info))
         identifiers_open(&device->driver);
     int mode = select_mode(device);
-    atomic_store(&device->run.mode, mode); /* first: device_open_store begins the run's file, which names the mode */
+    atomic_store(&device->run.mode, mode); /* first: device_open_store writes it into the crash marker */
     store->wants_work = now_ns() / 1000 % PRUNED_BY == 0;
     bool open = mode_keeps(mode) && *store->kept.reason && device_open_store(device);
     bool keeps = mode_keeps(atomic_load(&device->run.mode)), answered = true;
@@ -242,22 +243,22 @@ static void open_mode(Device *device, const VkDeviceCreateInfo *info)
         answered = mailbox_request(message, ANSWER_WAIT_NS); /* policy opens the store */
         message_done(message);
     } else {
-        /* Two kinds of work start policy now. Cells can be joined only while there is a device. Old statistics are
-         * deleted at a program's end, and a program that is killed each time never gets there. */
+        /* Two kinds of work start policy now: joining cells, which needs a device, and deleting old statistics if
+         * processes died, because a program that is killed each time never gets to its end. */
         bool joins = store->found.journal_bytes >= STORE_JOIN_BYTES && !store->kept.marker_outside;
         bool work = joins || (store->found.ended.written && run_files_are_many());
         mailbox_post(message, keeps && work, UINT64_MAX);
     }
     if (!keeps || atomic_load(&store->stored.open))
         return;
-    atomic_store(&device->run.mode, PYLAYER_MODE_OFF); /* policy may open the store later, for the program's own data */
+    atomic_store(&device->run.mode, PYLAYER_MODE_OFF); /* the store may open later, for the program's own caches */
     if (!answered && mailbox_is_open()) {
         count(&counters_of(&device->run)->totals.answers_late, 1);
         log_line(PYLAYER_LOG_WARN, "policy did not open the store in time; the device runs without the layer");
     }
 }
 
-/* Tells policy that the device has ended, so that it frees what it holds for it. Does not wait. */
+/* Tells policy that the device has ended, so that policy forgets it. Does not wait. */
 static void tell_end(const Device *device)
 {
     if (device->run.planned && !process_is_forked_child() && !mailbox_withdraw(device->run.serial, false))
@@ -312,7 +313,7 @@ static void wait_for_policy(Device *device)
     bool done = mailbox_request(message, FLUSH_WAIT_NS);
     if (!done)
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
-    /* Policy may still store what the messages hold, but the counters are gone with the device. */
+    /* Policy may still store what is queued, but the counters end with the device: write them now. */
     if (!done || process_links_late(0))
         run_file_write(&device->store);
     message_done(message);

@@ -2,32 +2,32 @@
  * mailbox.c - messages from application threads to the policy thread.
  *
  * One queue under one mutex. The policy thread holds that mutex only during a list operation, never while it runs
- * Python. A cache hit in pipeline creation does not use the mailbox at all.
+ * Python. A cache hit in pipeline creation sends nothing unless it was slow or is recorded.
  */
 #include <stdlib.h>
 
 #include "mailbox/mailbox.h"
 #include "process/process.h"
 
-/* After policy took a message, cells wait this long, so that a burst of compiles costs few wake-ups and writes. The
- * first cell of a burst does not wait, because the program may end right after it, in each run. No other message waits,
- * because its sender may be waiting for the answer. */
+/* Cells and states wait until this long after policy's last message, so that a burst of compiles costs few wake-ups and
+ * writes. The first of a burst finds that time over: the program may end right after it, in each run. Any other
+ * message, and a cell whose sender waits, ends the wait. */
 #define LINGER_NS 20000000ull
 
-/* A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So that has
- * to end when it is the only one left, and checks whether it is: less often the longer nothing happens. */
+/* A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So
+ * policy's thread must end once it is the only one left. It looks whether it is, less often the longer it is idle. */
 #define LOOK_NS 10000000ull
 #define LOOK_SELDOM_NS 2000000000ull
 
-/* If policy hangs, at most this many messages wait for it, of all types. */
+/* If policy hangs, events are dropped once this many messages wait. */
 #define MOST_MESSAGES 65536
-/* Before policy is started, cells are dropped once this many messages wait. */
+/* Before policy is started, reports about cells without data are dropped once this many messages wait. */
 #define WAITING_MESSAGES 64
 /* If more bytes than this wait, policy is started. */
 #define WAITING_BYTES (4u << 20)
 
-/* The thread that starts policy waits at most this long until policy's libraries are open. While the program is inside
- * the dynamic linker, they cannot be opened. */
+/* The thread that starts policy first waits until policy's libraries are open, at most this long. While the program is
+ * inside the dynamic linker, they cannot be opened. */
 #define LIBRARIES_WAIT_NS 100000000ull
 
 typedef struct Envelope {
@@ -36,7 +36,7 @@ typedef struct Envelope {
     bool awaited; /* the sender waits for an answer */
     bool answered;
     uint64_t bytes;
-    unsigned holders; /* how many need it: the sender of a request, and the queue or policy's thread */
+    unsigned holders; /* references: the sender's, and that of the queue or policy's thread */
 } Envelope;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -50,12 +50,12 @@ static bool hurry; /* policy takes what is queued at once, until the queue is em
 static bool over;  /* the program's last thread has ended */
 static atomic_bool open_;
 static void (*start_policy)(void);
-static atomic_bool started;           /* policy's thread runs, or is being made */
+static atomic_bool started;           /* policy's thread was made, or is being */
 static atomic_bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
 static bool libraries_open;
 
-/* Policy is stalled from an unanswered request until it takes the next message. Meanwhile requests do not wait, so
- * a policy that hangs costs one deadline and not one for each call. */
+/* Policy is stalled from a wait in vain until it next calls mailbox_next. Meanwhile nobody waits for it, so a policy
+ * that hangs costs one deadline and not one for each call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
 
 static uint64_t idle_since, looked_at; /* used by the policy thread */
@@ -166,8 +166,8 @@ void mailbox_libraries_are_open(void)
 /*
  * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and
  * mmap on the policy thread. Then its file is mapped in the library's place, and SIGBUS ends the program (4 of 600
- * that did so right after policy's thread was made). So the thread that starts policy goes on when the libraries are
- * open. That takes 2 ms (measured).
+ * that did so right after policy's thread was made). So the thread that starts policy first waits until the
+ * libraries are open. That takes 2 ms (measured).
  */
 static void start_locked(void)
 {
@@ -217,8 +217,8 @@ bool mailbox_has_policy(void)
 /* Waits for an answer until the deadline. The sender holds the envelope, and has waited since `begin`. */
 static void await_answer_locked(Envelope *envelope, uint64_t begin, int64_t timeout_ns)
 {
-    /* While the program is in dlopen, policy cannot start, so the process waits for that only once. But at its end it
-     * waits again: a dlopen that has just ended has kept policy from running until now. */
+    /* While the program is in dlopen, policy cannot start. All waits together last 0.1 s then. The one at exit has 0.1
+     * s of its own, because a dlopen that has just ended kept policy from running. */
     bool is_exit = envelope->message.type == PYLAYER_MSG_FLUSH && envelope->message.device == 0;
     uint64_t give_up = begin + (uint64_t)timeout_ns, linking_since = is_exit ? begin : 0;
     while (open_ && !envelope->answered && process_await_policy(&answers, &mutex, give_up, linking_since))
@@ -242,7 +242,7 @@ static bool send_message(Envelope *envelope, bool is_request, bool needs_policy,
 {
     uint64_t begin = now_ns();
     const PylayerMessage *message = &envelope->message;
-    /* Messages about a device's life are sent even if the sender cannot wait, so that policy frees what it holds. */
+    /* DEVICE_CREATED and FLUSH are sent even if the sender cannot wait, so that policy frees what it holds. */
     bool tells = message->type == PYLAYER_MSG_DEVICE_CREATED || message->type == PYLAYER_MSG_FLUSH;
     int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
