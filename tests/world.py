@@ -334,6 +334,13 @@ def quick_world(directory: Path) -> World:
     return world
 
 
+def until(process: subprocess.Popen[str], holds: Callable[[], object]) -> None:
+    """Waits until this holds, while the process runs."""
+    while not holds():
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
 def repeated(attempt: Callable[[], Any], tries: int = 20) -> Any:
     """Returns the first result of these tries that is true: what a busy machine has no time for in one, it has in
     another."""

@@ -20,7 +20,7 @@ import pytest
 from cli.stores import NOW, Store, verdict
 from cli.test_stats import write_run
 from cli.user import DEMO, ON_RADV, User
-from world import PACKAGE
+from world import PACKAGE, until
 
 from pylayer import LAYER_NAME
 from pylayer.cli import devices, environment, manifests, run, status
@@ -319,9 +319,8 @@ def test_running_under_the_layer(user: User, game: Path) -> None:
     other = user.directory / "other"
     command = ["env", f"PYLAYER_STORE={other}", *user.process(("run", "--", game, "--count", 14336))["args"]]
     with running(user, *command) as process:
-        while not any(other.glob("store/*/*.live")) or not user.json("stats", PYLAYER_STORE=str(other))["programs"]:
-            assert process.poll() is None
-            time.sleep(0.02)
+        until(process, lambda: any(other.glob("store/*/*.live")))
+        until(process, lambda: user.json("stats", PYLAYER_STORE=str(other))["programs"])
         found = user.json("doctor", GAME)
         assert found["on"] and found["pid"] == process.pid and limits(found) == {}
         assert f"is running (pid {process.pid}, since " in found["answer"]
@@ -354,9 +353,7 @@ def test_loaded_and_nothing_recorded(user: User, game: Path) -> None:
     user.policy_file.write_text("settings: {mode: 'off', application_caches: pass}\n")
     command = user.process(("run", "--", game, "--count", 14336))["args"]
     with running(user, *command) as process:
-        while LIBRARY_NAME not in Path(f"/proc/{process.pid}/maps").read_text():
-            assert process.poll() is None
-            time.sleep(0.02)
+        until(process, lambda: LIBRARY_NAME in Path(f"/proc/{process.pid}/maps").read_text())
         answer = user.json("doctor", GAME, status=1)["answer"]
         assert answer.startswith(f"Off: {GAME} is running (pid {process.pid}) and the layer does nothing")
         assert "the layer is loaded" in answer

@@ -16,7 +16,7 @@ import recorded_state as recorded
 import xxhash
 from cli.user import ON_RADV, User
 from unit.things import flip
-from world import BUILD
+from world import BUILD, until
 
 from pylayer.cli.replaying import Ended, Replayer
 from pylayer.common import file_kinds
@@ -175,9 +175,7 @@ def test_ended_in_the_middle(updater: User, number: signal.Signals) -> None:
 
 def replayer_of(process: subprocess.Popen[str], user: User, made: str) -> int:
     """Waits until the first replayer of a rebuild has made this in its store. Returns the replayer's number."""
-    end = time.monotonic() + 60
-    while not list(user.store.glob(f"scratch.*/*.store/store/*{made}")) and time.monotonic() < end:
-        time.sleep(0.02)
+    until(process, lambda: any(user.store.glob(f"scratch.*/*.store/store/*{made}")))
     tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
     (replayer,) = (int(child) for task in tasks for child in task.read_text().split())
     return replayer

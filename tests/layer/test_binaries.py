@@ -502,6 +502,11 @@ def test_program_with_an_archive(scripted: ScriptedDriver, tmp_path: Path, mode:
     for _ in range(3):
         scripted.application(*archive)
     assert scripted.world.without_policy(3) and scripted.world.last()["binaries_attested"] == count
+    history, *_ = scripted.world.stored_files(file_kinds.ATTEST)
+    for number in range(70):  # which policy combines only at the end of a run
+        shutil.copy(history, history.with_name(f"{history.name[:33]}-{number:016x}.attest"))
+    scripted.application(*archive)
+    assert scripted.world.last()["binaries_attested"] == count
 
 
 def test_program_calls_reach_the_driver_as_made(scripted: ScriptedDriver, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from disk import FailingDisk
 from host_steps import END, HOST
 from namespaces import container, rebooted
-from world import LAYER_NAME, World
+from world import LAYER_NAME, World, until
 from xxhash import xxh3_64_hexdigest
 
 from pylayer.store import crash_marker, runs
@@ -173,8 +173,7 @@ def test_kills_leave_no_more_runs_than_others(world: World) -> None:
         example.with_name(f"{7:016x}-{number:016x}-{number:016x}.run").write_bytes(example.read_bytes())
     kill(world)
     with going_on(world, *WARM) as program:
-        while len(list(world.store.glob("runs/*.run"))) >= runs.MAX_RUNS:
-            assert program.poll() is None
+        until(program, lambda: len(list(world.store.glob("runs/*.run"))) < runs.MAX_RUNS)
 
 
 def test_policy_goes_on_with_the_run(world: World) -> None:
@@ -183,8 +182,7 @@ def test_policy_goes_on_with_the_run(world: World) -> None:
     fill(world)
     before = len(world.runs())
     with going_on(world, *WARM, "pipelines", "3", "await-journal", "3") as program:
-        while world.runs()[-1].get("stored_records") != 3:
-            assert program.poll() is None
+        until(program, lambda: world.runs()[-1].get("stored_records") == 3)
         (shown,) = [one for one in told(world, "stats", "--runs")["processes"] if one["state"] == "running"]
         assert (shown["hits"], shown["compiled"]) == (COUNT, 3)
         assert len(world.runs()) == before + 1
@@ -223,8 +221,7 @@ def test_killed_container(world: World, steps: tuple[str, ...]) -> None:
     another start has deleted its crash marker."""
     fill(world)
     with going_on(world, *steps, around=container()) as program:
-        while not told(world, "stats", "--runs")["processes"] or newest(world)[1] != "running":
-            assert program.poll() is None
+        until(program, lambda: told(world, "stats", "--runs")["processes"] and newest(world)[1] == "running")
         kill_inside(program)
         assert newest(world)[1:] == ("died", COUNT)
     run(world, *WARM, *END)
