@@ -17,7 +17,7 @@ from ..report.words import one_line, plural, printable
 from ..store import state as states
 from ..store.store import Import, Store
 from .output import Failure, WrongUse, end_if, failing, files, progress
-from .replaying import LOOK_SECONDS, import_all, import_of, room, scratch_environment
+from .replaying import POLL_SECONDS, import_all, import_of, room, scratch_environment
 from .selection import NAMES, Names, require_store
 from .transfer import recipient_of
 from .warm import warm_after
@@ -49,7 +49,7 @@ def _replay(command: list[str], environment: dict[str, str]) -> tuple[int, str, 
                 while said is None:
                     # Not without a limit: a signal right before a read of the pipe begins does not end that read.
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        said = process.communicate(timeout=LOOK_SECONDS)[1]
+                        said = process.communicate(timeout=POLL_SECONDS)[1]
             except KeyboardInterrupt:  # the terminal interrupts fossilize-replay too
                 interrupted = True
                 process.terminate()

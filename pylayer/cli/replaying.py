@@ -1,6 +1,6 @@
 """Creates pipelines again, in processes of their own. ``prewarm`` runs fossilize-replay under the layer, ``rebuild``
-runs pylayer's replayer (shim/replay) under it, and ``warm`` runs that without it. What the layer stored for these
-processes is imported.
+runs pylayer's replayer (shim/replay) under it, and ``warm`` runs that without it. What the layer stored for the first
+two is imported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .selection import Names
 
 REPLAYER = "pylayer-replay"
 #: How often the command checks a replayer that does not answer.
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 #: The longest line of an answer, in bytes.
 MOST_LINE = 1 << 17
 FRAME = struct.Struct("<II16s")
-#: The objects of an instance and a device that enable nothing: create infos with sType and nothing else.
+#: A recorded instance and device that enable nothing: create infos with sType and nothing else.
 PLAIN_ROOTS = [
     HEADER.pack(MAGIC, VERSION, kind, 0, size, 0, 0, 0, 0, 0) + structure.to_bytes(4, "little").ljust(size, b"\0")
     for kind, structure, size in zip(ROOTS, (1, 3), (64, 72), strict=True)
@@ -42,7 +42,7 @@ KEEP, CREATE, LOOK_UP, LOAD_CACHE = range(4)
 #: Signals of a process that does something wrong. Others come from outside.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 #: Results that say nothing about a pipeline: there is no memory, or the device is lost.
-OF_THE_MOMENT = ("-1", "-2", "-4")
+TRANSIENT = ("-1", "-2", "-4")
 
 
 # ---- a room: a directory with stores for replayers -----------------------------------------------------
@@ -51,7 +51,7 @@ OF_THE_MOMENT = ("-1", "-2", "-4")
 @contextlib.contextmanager
 def room(store: Store, undone: str) -> Iterator[str]:
     """Yields a directory for the stores of replayers. Raises Failure if DISABLE_PYLAYER is set, or if the store cannot
-    be used; ``undone`` tells the user what was not done then."""
+    be used, or a replayer cannot be started; ``undone`` tells the user what was not done then."""
     if DISABLE in os.environ:
         raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
     with failing(f"{store.root} cannot be used", hint=f"; {undone}"), Scratch(store.root) as scratch:
@@ -77,9 +77,9 @@ def partitions_of(root: str) -> list[Partition]:
 def import_all(
     replayed: str, store: Store, recipient: tuple[int, str] | None, rebuilt: bool = False
 ) -> tuple[list[Import], set[int]]:
-    """Imports all pipelines of the store at ``replayed`` into ``store``: for the program ``recipient``, or without one
-    for the programs that have them there. Returns an import for each identity, and the fingerprints of all pipelines
-    there. Raises OSError."""
+    """Imports all pipelines of the store at ``replayed`` into ``store``: for the program ``recipient``; with None for
+    each program that has them at ``replayed``. Returns an import for each identity, and the fingerprints of all
+    pipelines at ``replayed``. Raises OSError."""
     imports: list[Import] = []
     fingerprints: set[int] = set()
     for partition in partitions_of(replayed):
@@ -116,7 +116,7 @@ def import_of(
 
 
 class Ended(Exception):
-    """The replayer ended, or was killed, before it answered. The text says why. ``again``: the pipeline may not be the
+    """The replayer ended, was killed, or should not go on. The text says why. ``again``: the pipeline may not be the
     cause, so a later rebuild tries it again."""
 
     def __init__(self, why: str, again: bool = False) -> None:
@@ -132,8 +132,9 @@ class Replayer:
     """One process of the replayer. Raises OSError if it cannot be started."""
 
     def __init__(self, path: str, facts: DeviceFacts, environment: dict[str, str], most_bytes: int) -> None:
+        #: Features and extensions that its device lacks.
         self.lacks: list[str] = []
-        #: Digests of the objects that were sent to it.
+        #: Digests of the objects that were sent to it with pipelines.
         self.has: set[bytes] = set()
         self._most = most_bytes
         self._received = b""
@@ -152,8 +153,8 @@ class Replayer:
         os.set_blocking(self._to, False)
 
     def begin(self, state: State, instance: bytes, device: bytes, seconds: float) -> None:
-        """Creates the device. If the digests are empty, it enables nothing. Raises NoDevice, Ended, Unusable and
-        OSError."""
+        """Creates instance and device. If ``device`` is empty, they enable nothing. Raises NoDevice, Ended, Unusable
+        and OSError."""
         roots = [state.with_inputs(digest, ())[0] for digest in (instance, device)] if device else PLAIN_ROOTS
         frames = (_frame(digest, root) for digest, root in zip((instance, device), roots, strict=True))
         word, rest = self._exchange(b"".join(frames), seconds)
@@ -161,13 +162,13 @@ class Replayer:
             raise NoDevice(rest)
 
     def load(self, data: bytes, seconds: float) -> bool:
-        """Creates a VkPipelineCache with ``data``. All later pipelines are created with it. Raises Ended and
+        """Loads ``data`` into the VkPipelineCache with which all later pipelines are created. Raises Ended and
         OSError."""
         return self._exchange(_frame(bytes(16), data, LOAD_CACHE), seconds) == ("done", "0")
 
     def create(self, state: State, created: Created, seconds: float, wish: int = CREATE) -> str:
         """Creates a pipeline, or looks it up (``wish``). Returns why that failed; empty text if it did not. Raises
-        Unusable, OSError, and Ended, also after a result that says that this process should not go on."""
+        Unusable, OSError, and Ended, also for a result in ``TRANSIENT``."""
         data, inputs = state.with_inputs(created.pipeline, self.has)
         self.has.update(inputs)
         frames = [_frame(*one) for one in inputs.items()]
@@ -175,7 +176,7 @@ class Replayer:
         if word != "done":
             return rest or "the replayer gave no answer"
         why = f"the driver returned {rest[:20] or 'nothing'}{self._lacking}"
-        if rest in OF_THE_MOMENT:
+        if rest in TRANSIENT:
             raise Ended(why, again=True)
         return "" if rest == "0" else why
 
@@ -196,7 +197,7 @@ class Replayer:
                     return word, more
                 self.lacks.append(more)
                 continue
-            reading, writing, _ = select.select([self._from], [self._to] if rest else [], [], LOOK_SECONDS)
+            reading, writing, _ = select.select([self._from], [self._to] if rest else [], [], POLL_SECONDS)
             if writing:
                 try:
                     rest = rest[os.write(self._to, rest[: 1 << 16]) :]
@@ -213,8 +214,8 @@ class Replayer:
                 raise self._kill(f"it needs more than {self._most >> 20} MiB")
 
     def _clock(self) -> float:
-        """Returns a time in seconds, without that in which the replayer's first thread was ready to run and had no
-        processor. So on a busy machine it is not taken for hung."""
+        """Returns seconds, less the time that the replayer's first thread waited for a processor. So on a busy machine
+        it is not taken for hung."""
         return time.monotonic() - _second_number(f"/proc/{self._process.pid}/schedstat") / 1e9
 
     @property
@@ -236,8 +237,8 @@ class Replayer:
         return Ended(f"the process was killed ({name})", again=True)
 
     def close(self, seconds: float) -> bool:
-        """Lets the process end, so that the layer in it writes what it has. Returns False if the process does not end
-        in time, and is killed, or ends with an error."""
+        """Lets the process end, so that a layer in it writes what it has. Returns False if the process ends with an
+        error, or is killed because time is up."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -263,7 +264,8 @@ def _frame(digest: bytes, data: bytes, wish: int = KEEP) -> bytes:
 
 
 def _file_name(executable: str) -> str:
-    """Returns the file name by which drivers know a program: that of a Windows program, or a script's interpreter."""
+    """Returns the file name by which drivers know a program: for a script its interpreter's, under Wine the Windows
+    program's."""
     executable = without_loader(executable)
     interpreter = executable.partition(" ")[0]
     is_script = interpreter.startswith(("python", "pypy")) and not executable.lower().endswith(".exe")

@@ -27,7 +27,7 @@ from .manifests import LIBRARY_NAME, library_path
 from .output import block_line, fail
 from .policy_in_force import read_policy
 
-#: The C library of a Vulkan program: a process without it has not used Vulkan yet.
+#: The Vulkan loader: a process without it has not used Vulkan yet.
 LOADER = "libvulkan.so"
 #: The layer cuts longer names (shim/layer/process/program_name.h).
 NAME_ROOM = 8192
@@ -50,8 +50,8 @@ def program_name(process: str) -> str:
 
 
 def _names(pid: int) -> list[str]:
-    """Returns the names that people may have for a process, the layer's first: then that of a script, and what the
-    process calls itself. Raises OSError."""
+    """Returns the names that people may have for a process, the layer's first: then a script's, argv[0] and
+    the executable's. Raises OSError."""
     name = program_name(f"/proc/{pid}")
     executable = os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
     called = os.path.basename(os.fsdecode(_read(pid, "cmdline").partition(b"\0")[0]))
@@ -87,7 +87,8 @@ def _pids() -> Iterator[int]:
 
 
 def _processes(takes: Callable[[int, list[str]], bool]) -> list[Process]:
-    """Returns this user's processes that ``takes`` selects by number and names. Those that use Vulkan come first."""
+    """Returns this user's processes that ``takes`` selects by number and names. Those with the layer come
+    first, then those that use Vulkan."""
     found = []
     for pid in _pids():
         try:
@@ -106,7 +107,7 @@ def running(wanted: str, executables: set[str]) -> list[Process]:
 
 
 def of_session(session: str) -> list[Process]:
-    """Returns the processes that were started with a ``PYLAYER_SESSION``."""
+    """Returns the processes that were started with this ``PYLAYER_SESSION``."""
     variable = f"PYLAYER_SESSION={session}".encode()
     return _processes(lambda pid, _: variable in _read(pid, "environ").split(b"\0"))
 
@@ -133,6 +134,7 @@ HOW = "pylayer run -- APP runs one program under it"
 class Status:
     """The answer: whether the layer is on, in one sentence, and what else is known."""
 
+    #: Now, or in the last run.
     on: bool = False
     answer: str = ""
     program: str | None = None
@@ -205,8 +207,7 @@ def why_off(program: str, name: str, process: Process | None) -> str:
 
 
 def of_program(name: str) -> Status:
-    """Answers for a program that a person names."""
-
+    """Answers for a program that a person names. If it runs, this command then uses the program's places."""
     known = recorded.named(store_root(), name)
     there = running(name, {run.executable for run in known})
     process = there[0] if there else None
@@ -290,7 +291,8 @@ def _why_nothing(command: str, environment: Mapping[str, str]) -> str:
 
 
 def print_summary(root: str | None, session: str, command: str, environment: Mapping[str, str]) -> None:
-    """Prints the table of the runs of processes that got ``session`` in their environment, on standard error."""
+    """Prints the table of the runs of processes that got ``session`` in their environment, and what of them still runs
+    or why nothing was recorded, on standard error."""
     from ..report.rows import programs
     from .stats import print_tables
 

@@ -1,4 +1,4 @@
-"""What is wrong with a policy file, in one line for each problem, and the schema of policy files."""
+"""Problems of policy files, in one line each, and the schema of these files."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Problem:
 
 
 class PolicyFileError(ValueError):
-    """A policy file that cannot be used. The text describes the first of ``problems``: file, line, key, what was found
-    and what is allowed."""
+    """Says why a policy file cannot be used. The text describes the first of ``problems``, of which there is at least
+    one. ``name``: the file; empty if the problem's text names it."""
 
     def __init__(self, name: str, problems: list[Problem]) -> None:
         first = problems[0]
@@ -52,5 +52,5 @@ def short(text: str, size: int = 400) -> str:
 
 
 def has_secret(text: str) -> bool:
-    """Returns whether a text has a URL with credentials, as they stand before an @ or in a query."""
+    """Returns whether a text has a URL with an @ before its path, or with a query, which may be credentials."""
     return re.search(r"://([^/\s]*@|\S*\?)", text) is not None

@@ -1,6 +1,6 @@
-"""The policy thread: takes messages from the layer, asks policy to decide, and stores what is to be stored.
+"""The policy thread: takes the layer's messages, has ``Policy`` decide, and stores data.
 
-An error affects one message only. The error is logged, the message gets no answer, which means 'do nothing', and the
+An error affects one message, or one write. The error is logged, a message without an answer means 'do nothing', and the
 thread takes the next message.
 """
 
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 #: While messages come or counters change, policy writes statistics this often. Cache hits send no message.
 INTERVAL_NS = 1_000_000_000
-#: After this time without a change policy reads the counters once more, and then sleeps until a message comes.
+#: After this time without a change policy reads the counters once more, and then sleeps until a message comes, unless
+#: a device presents frames.
 LAST_INTERVAL_NS = 5_000_000_000
-#: Most records in one system call. IOV_MAX is 1024 and a record has at most four pieces.
+#: Most messages whose records one system call writes.
 WRITE_RECORDS = 256
 #: Stack of threads that policy starts. The default is RLIMIT_STACK, which may be 64 KiB.
 THREAD_STACK_BYTES = 1 << 20
@@ -68,19 +69,19 @@ class Host:
         self.policy_facts: dict[str, Any] = {}
         self._dirty = False
         self._last_written = time.monotonic_ns()
-        #: When statistics were last written, they had changed.
+        #: The last statistics written had changes.
         self._active = False
         #: Everything is written, and nothing has happened since.
         self._settled = False
         self._maintaining: Maintaining | None = None
-        #: The policy file is in force, or there is none, and no policy class is configured.
+        #: No policy class is configured, and no existing policy file was left out.
         self._plans_may_be_kept = False
 
     # ---- start -----------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Reads the policy file and imports the user's policy class. If one cannot be used, the defaults stay in
-        force."""
+        """Reads the policy file and imports the user's policy class. If one cannot be used, what the others
+        say stays in force."""
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set, so nothing is stored")
         system, user = config_files()
@@ -96,7 +97,7 @@ class Host:
             self._plans_may_be_kept = False
             return
         for problem in problems:
-            # The layer itself says that it may not read or trust the system's.
+            # The layer already logs this of the system's file (shim/layer/policy/policy_files.c).
             if problem.path == system and isinstance(problem.error, (paths.UntrustedDirectory, PermissionError)):
                 continue
             boundary.log(LOG_WARN, f"{problem}; {compiled.instead(problem, system, problems)}")
@@ -160,7 +161,7 @@ class Host:
         session.is_stale = not message.kept
         session.keep_decision()  # also if the plan is late: the next run need not wait
         if not in_time:
-            session.found.check_folder()  # so that the next run opens the store by itself
+            session.found.check_folder()  # so that the next run opens the store without policy
             return
         self.sessions[message.device] = session
         if plan.mode == MODE_OFF:
@@ -211,7 +212,7 @@ class Host:
         self._ask("device_created", session.program, session.facts, session.state)
 
     def admit_cache(self, message: boundary.Message) -> None:
-        """ADMIT_CACHE: decides whether initial data reaches the driver."""
+        """ADMIT_CACHE: decides whether initial data reaches the driver, or only reports on it."""
         session = self.sessions.get(message.device)
         if session is None:
             return
@@ -239,8 +240,8 @@ class Host:
         )
 
     def cache_used(self, message: boundary.Message) -> None:
-        """CACHE_USED: either the program read data of a cache, which clears a block of the same data, or the driver
-        failed on data that passed."""
+        """CACHE_USED: either the program read data of a cache, which lifts a block of that data, or the driver failed
+        on data that passed. With a digest of zeros the layer only waits until the store is open."""
         session = self.sessions.get(message.device)
         if session is None:
             return
@@ -328,8 +329,8 @@ class Host:
         return new
 
     def flush(self, message: boundary.Message) -> None:
-        """FLUSH: the device is about to be destroyed, and all its earlier messages have been handled. Without a device:
-        the program called exit() while it had devices, and waits."""
+        """FLUSH: the device is about to be destroyed, or was not created, and all its earlier messages have been
+        handled. Without a device: exit() waits, called while devices exist."""
         if not message.device:
             self._flush_process(message)
             return
@@ -348,7 +349,7 @@ class Host:
 
     def _flush_process(self, message: boundary.Message) -> None:
         for session in self.sessions.values():
-            self._guard(session.store_large, False)  # a driver that dies when it joins cells would do so in each exit()
+            self._guard(session.store_large, False)  # no joining: a driver that dies of it would do so in each exit()
             self._guard(self._settle, session, True)
         for session in self.sessions.values():
             self._guard(session.close)  # before device_destroyed: exit() does not wait for a policy class that hangs
@@ -366,8 +367,8 @@ class Host:
                 session.write_run()  # adds the result of the call to the statistics
 
     def _settle(self, session: DeviceSession, ends: bool = False) -> dict[str, int]:
-        """Writes statistics, and which stored pipelines were used. Returns the counters, empty without a device.
-        ``ends``: the device's run ends now."""
+        """Writes statistics, and which stored pipelines were used. Returns the last known counters, empty if
+        the device was never created. ``ends``: the device's run ends now."""
         session.store_large()
         counters = session.read_counters()
         if counters:
@@ -387,8 +388,8 @@ class Host:
     # ---- loop ------------------------------------------------------------------------------------
 
     def _guard(self, function: Any, *arguments: Any) -> None:
-        """Calls a function that may run the user's code, and logs its exceptions, SystemExit and KeyboardInterrupt
-        included."""
+        """Calls a function and logs its exceptions, SystemExit and KeyboardInterrupt included, because it may run the
+        user's code."""
         try:
             function(*arguments)
         except BaseException as error:
@@ -431,7 +432,7 @@ class Host:
         while True:
             timeout = self._timeout(busy)
             message = boundary.next_message(timeout)
-            waited_in_vain = message is None and not busy
+            timed_out = message is None and not busy
             while message is not None:
                 self._dirty, self._settled = True, False
                 if message.type in BRINGS_DATA:
@@ -446,10 +447,10 @@ class Host:
                 return
             busy = False
             maintaining = self._maintaining
-            if message is None and maintaining is not None and maintaining.has_work:
+            if maintaining is not None and maintaining.has_work:
                 self._guard(maintaining.step)
                 busy = maintaining.has_work
-            if waited_in_vain or time.monotonic_ns() - self._last_written > INTERVAL_NS:
+            if timed_out or time.monotonic_ns() - self._last_written > INTERVAL_NS:
                 self._guard(self._idle)
 
 
@@ -468,7 +469,7 @@ HANDLERS = {
 
 def prepare() -> Callable[[], None]:
     """Reads the policy file and imports the class it names. Returns the function that then runs on the policy thread.
-    The shim calls this once, on that thread."""
+    start.run() calls this once, on that thread."""
     sys.stdout = LogStream(LOG_INFO, boundary.log)
     sys.stderr = LogStream(LOG_WARN, boundary.log)
     _thread.stack_size(THREAD_STACK_BYTES)

@@ -1,8 +1,8 @@
 """The limit on the store's size on disk. The least recently used records are evicted first.
 
-The limit is for the whole store, and records of all identities are compared. So records of a driver that is no longer
-installed are evicted before those of today's. A file of which everything is evicted is deleted. Other packs and
-journals are rewritten without the evicted records.
+The limit is for the folders of all identities together, and their records are compared. So records of a driver that is
+no longer installed are evicted before those of today's. A file of which everything is evicted is deleted, unless it
+records uses of other files' pipelines. Other packs and journals are rewritten without the evicted records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ages:
     def __init__(self) -> None:
         self.by_time: dict[int, int] = {}
         self.total = 0
-        #: What was last used before the time ``before`` is evicted, and ``more`` bytes of what was last used just then.
+        #: All last used before ``before`` is evicted, and ``more`` bytes of what was last used at it. 0: nothing is.
         self.before = self.more = 0
 
     def add(self, when: int, size: int) -> None:
@@ -46,7 +46,7 @@ class Ages:
         self.total += size
 
     def cut(self, limit: int) -> None:
-        """Decides what to evict, so that the rest is within a limit."""
+        """Decides what to evict, so that the rest is within DOWN_TO of a limit."""
         if self.total <= limit:
             return
         self.more = self.total - int(limit * DOWN_TO)
@@ -55,7 +55,7 @@ class Ages:
             if self.by_time[when] > self.more:
                 return
             self.more -= self.by_time[when]
-        self.before, self.more = self.before + 1, 0
+        self.before, self.more = self.before + 1, 0  # all of it
 
     def takes(self, when: int, size: int) -> bool:
         """Returns whether to evict a record. Call it once for each record."""
@@ -66,9 +66,9 @@ class Ages:
 
 
 class SurveyedFile(Value):
-    """A file of records that a compaction can read: how many pipelines it holds, their bytes, and when they were last
-    used. ``only_pipelines``: nothing but pipelines in it is worth keeping, so it can be deleted when all of them are
-    evicted. ``is_readable``: at least a part of the file verifies."""
+    """A file of a kind that is compacted: how many records with pipelines it holds, their bytes, and when they were
+    last used. ``only_pipelines``: nothing but pipelines in it is worth keeping, so it can be deleted when all of them
+    are evicted. ``is_readable``: at least a part of the file verifies."""
 
     path: str
     program: int
@@ -88,7 +88,8 @@ class SurveyedFile(Value):
 
 class Survey:
     """Sizes and ages of a store's records, from which eviction is decided. Files that are not compacted count as a
-    whole, by their modification time, and so do journals whose writer may live."""
+    whole: by their modification time, or as never evicted if they are of no kind that is, as are journals that may have
+    a writer."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -157,13 +158,13 @@ def total_bytes(root: str) -> int:
 
 
 class Eviction:
-    """Brings a store within its limit, which is in bytes, in steps of about a millisecond. Files from which
+    """Brings a store within its limit, which is in bytes, in steps of milliseconds. Files from which
     everything is evicted are deleted first, because that frees space on a full disk too. Then packs and journals are
     rewritten without the evicted records, one after the other, so that memory does not grow with the store. Raises
-    OSError; nothing is half done then.
+    OSError; what was evicted until then stays so, and no file is half written. ``records`` counts evicted records,
+    ``files`` evicted files of other kinds.
 
-    ``by_files``: a file that cannot be rewritten because the disk is full is deleted as a whole. What was evicted is in
-    ``records``, ``files`` and the sizes.
+    ``by_files``: a file that cannot be rewritten because the disk is full is deleted as a whole.
     """
 
     def __init__(self, root: str, limit: int, by_files: bool = False) -> None:
@@ -190,7 +191,7 @@ class Eviction:
         for name in identity_names(self._root):
             self._evict_files(name)
             rest += [(name, source) for source in survey.sources.get(name, []) if not self._evict_source(source)]
-        # Rewrite the smallest first. Least is lost if one cannot be rewritten, and the next one has its space.
+        # Rewrite the smallest first. A failure then loses least, and each frees space for the next.
         for name, source in sorted(rest, key=lambda item: (not self._goes_whole(item[1]), item[1].bytes)):
             if self._has_evicted(source):
                 yield from self._rewrite(name, source)
@@ -241,7 +242,8 @@ class Eviction:
         self.records += compaction.dropped
 
 
-#: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.
+#: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it only
+#: deletes whole files.
 HARD_LIMIT = 1.25
 
 
