@@ -87,9 +87,8 @@ class SurveyedFile(Value):
 
 
 class Survey:
-    """Sizes and ages of a store's records, from which eviction is decided. Files that are not compacted count as a
-    whole: by their modification time, or as never evicted if they are of no kind that is, as are journals that may have
-    a writer."""
+    """Sizes and ages of a store's records, from which eviction is decided. Other files count as a whole, by their
+    modification time if their kind is evicted. Journals that may have a writer are not evicted."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -242,8 +241,7 @@ class Eviction:
         self.records += compaction.dropped
 
 
-#: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it only
-#: deletes whole files.
+#: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.
 HARD_LIMIT = 1.25
 
 

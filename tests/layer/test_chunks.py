@@ -159,7 +159,8 @@ def test_death_while_cells_are_joined(scripted: ScriptedDriver, action: str) -> 
 
     repeated(joins)
     assert run(scripted, script=joining) == 0
-    assert set(records(scripted.world)) == {CELL}
+    scripted.world.pylayer("trim")  # a process that ends within a compaction leaves cells in a journal and in a pack
+    assert records(scripted.world) == {CELL: COUNT}
     assert hangs or run(scripted) == 0
 
 

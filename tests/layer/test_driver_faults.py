@@ -250,7 +250,8 @@ def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, mode: str, prog
     program gets it."""
     scripted.settings(mode=mode)
     first = seen(scripted.demo(*PROGRAMS[program], layered=False))
-    repeated(lambda: seen(scripted.demo(*PROGRAMS[program])) == first and not scripted.counts["compiles"])
+    assert seen(scripted.demo(*PROGRAMS[program])) == first
+    repeated(lambda: scripted.demo(*PROGRAMS[program]) and not scripted.counts["compiles"])
     for script in scripts:
         assert seen(scripted.demo(*PROGRAMS[program], script=script)) == first, script
         assert scripted.counts["acts"] > 0, script

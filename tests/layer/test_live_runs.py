@@ -54,9 +54,7 @@ def going_on(
     command = [*around, str(HOST), *steps, "spawn", "echo there", "sleep", "600000"]
     variables = {**world.environment, "VK_INSTANCE_LAYERS": LAYER_NAME, **environment}
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        while program.stdout.readline() != "there\n":
-            assert program.poll() is None
+        until(program, lambda: program.stdout is not None and program.stdout.readline() == "there\n")
         try:
             yield program
         finally:
