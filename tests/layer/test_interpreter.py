@@ -265,6 +265,7 @@ def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
     assert (result["created"], result["results"]) == (12, [0])
     dropped, stored = scripted.world.last()["events_dropped"], scripted.world.runs()[-1]["stored_records"]
     assert dropped > 0 and dropped + stored == 12
+    scripted.world.pylayer("trim")  # a process that ends within a compaction leaves cells in a journal and in a pack
     assert sum(path.stat().st_size for path in scripted.world.stored_files()) // payload == stored
 
 
