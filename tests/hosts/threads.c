@@ -40,12 +40,14 @@ static void step_threads(char **unused)
     say("threads: %d", count_threads(is_there));
 }
 
-/* Returns whether a thread has real-time priority, a nice value below 0, or only one processor. */
+static int processors; /* that main may use */
+
+/* Returns whether a thread has real-time priority, a nice value below 0, or only one of several processors. */
 static bool is_privileged(pid_t thread)
 {
     cpu_set_t set;
     return sched_getscheduler(thread) == SCHED_FIFO || getpriority(PRIO_PROCESS, (id_t)thread) < 0 ||
-           (sched_getaffinity(thread, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1);
+           (sched_getaffinity(thread, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 && processors > 1);
 }
 
 static void *work_privileged(void *main_may)
@@ -70,6 +72,7 @@ static void step_privileged(char **unused)
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all))
         die("no processors");
+    processors = CPU_COUNT(&all);
     pthread_join(start_thread(work_privileged, &all), NULL);
     skip_past("join");
 }
