@@ -74,7 +74,7 @@ def test_known_data_needs_no_interpreter(scripted: ScriptedDriver, file: Path, p
     environment = scripted.environment(f"payload={payload}")
     fill(world, file, **environment)
     assert file.stat().st_size > COUNT * payload * 0.8
-    # On a busy machine the runs before left cells to be joined, for which policy starts once more.
+    # On a busy machine the runs before left cells to be joined, for which policy starts.
     repeated(lambda: "threads: 1\n" in run(world, file, *SANDBOX, **environment))
     for _ in range(2):
         assert "threads: 1\n" in run(world, file, *SANDBOX, **environment)

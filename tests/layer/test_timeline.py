@@ -348,8 +348,7 @@ def test_short_pipelines(scripted: ScriptedDriver) -> None:
 
 def test_short_calls_that_pass(scripted: ScriptedDriver) -> None:
     """Calls that pass are told together if each of them is too short to be told."""
-    # Code of this size takes some 0.03 ms. A busy machine stops the program mostly within a call. A stop between two
-    # ends a row, and what is lost then took less than 0.1 ms.
+    # Code of this size takes some 0.03 ms: a busy machine stops the program within a call, and seldom between two.
     told = MeasuredFrames(scripted, 60, "every=20", "least=1000", "most=1000", "passed=1", script="payload=20000")
     counts = [sum(event.number for event in own.events) for own in told.late if own.frame.number in told.hitches]
     assert counts and min(counts) >= 900 and max(counts) <= 1000
