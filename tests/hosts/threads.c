@@ -40,14 +40,13 @@ static void step_threads(char **unused)
     say("threads: %d", count_threads(is_there));
 }
 
-static int processors; /* that main may use */
-
-/* Returns whether a thread has real-time priority, a nice value below 0, or only one of several processors. */
+/* Returns whether a thread has real-time priority, a nice value below 0, or fewer processors than main. */
 static bool is_privileged(pid_t thread)
 {
-    cpu_set_t set;
+    cpu_set_t its, of_main;
     return sched_getscheduler(thread) == SCHED_FIFO || getpriority(PRIO_PROCESS, (id_t)thread) < 0 ||
-           (sched_getaffinity(thread, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 && processors > 1);
+           (sched_getaffinity(thread, sizeof its, &its) == 0 &&
+            sched_getaffinity(getpid(), sizeof of_main, &of_main) == 0 && CPU_COUNT(&its) < CPU_COUNT(&of_main));
 }
 
 static void *work_privileged(void *main_may)
@@ -72,7 +71,6 @@ static void step_privileged(char **unused)
     cpu_set_t all;
     if (sched_getaffinity(0, sizeof all, &all))
         die("no processors");
-    processors = CPU_COUNT(&all);
     pthread_join(start_thread(work_privileged, &all), NULL);
     skip_past("join");
 }
